@@ -1,0 +1,418 @@
+//! Which chips a request gets: (inventory, who holds what, request) to a run of chips or a refusal.
+//!
+//! Pure, and a function in the strict sense: the same question always has the same answer. It knows nothing of files,
+//! locks or time.
+//!
+//! A grant is a run of consecutive ascending ids, explicit ids too: the driver books cores at `cores_per_chip × host id of the
+//! first node + core`, so with a gap a container would book its neighbour's cores (neuron_cdev.c, `ncdev_crwl_nc_range_mark`).
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::chip::{ChipId, ChipSet, Health, Inventory};
+use crate::request::{Want, in_words};
+use crate::topology;
+use crate::words::short_container;
+
+/// The administrator's word on what may be granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Chips that are never granted.
+    pub reserved: ChipSet,
+    /// The most chips that one container may have.
+    pub max_chips: Option<u32>,
+    /// Must NeuronLink connect the chips of a grant?
+    pub require_links: bool,
+    /// Refuse counts that AWS's Kubernetes scheduler does not serve on a torus.
+    pub strict_counts: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { reserved: ChipSet::EMPTY, max_chips: None, require_links: true, strict_counts: false }
+    }
+}
+
+/// Chips that are taken, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The chips.
+    pub chips: ChipSet,
+    /// The container that holds them.
+    pub container: String,
+    /// The process whose life is the lease's.
+    pub pid: i32,
+    /// Since when, for people.
+    pub since: String,
+}
+
+/// The chips that a request gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Consecutive ids.
+    pub chips: ChipSet,
+    /// What the administrator should know about it.
+    pub warnings: Vec<Warning>,
+}
+
+/// A grant that is served though it may disappoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// A count or place that AWS's Kubernetes scheduler would not give.
+    OddOnTorus(ChipSet),
+    /// Explicit ids that NeuronLink does not connect.
+    Unlinked(ChipSet),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OddOnTorus(chips) => {
+                write!(f, "chips {chips} of a 4x4 torus: AWS's Kubernetes scheduler gives 1, a row of 4, a half of 8, or 16")
+            }
+            Self::Unlinked(chips) => write!(f, "chips {chips} are not connected by NeuronLink among themselves"),
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Shortage {
+    /// No chip at all.
+    #[error(
+        "asked for {0}, this host has none: load the driver (aws-neuronx-dkms), or start the container on an instance with Neuron chips"
+    )]
+    NoChips(String),
+    /// More than there are.
+    #[error("asked for {asked}, this host has {total}: ask for fewer, or use a larger instance")]
+    MoreThanHost {
+        /// The request in words.
+        asked: String,
+        /// Chips of the host.
+        total: u32,
+    },
+    /// An id beyond the host's.
+    #[error("asked for {asked}, this host has no chip {missing}: its chips are {present}")]
+    NoSuchChip {
+        /// The request in words.
+        asked: String,
+        /// The ids that it has not.
+        missing: ChipSet,
+        /// The ids that it has.
+        present: ChipSet,
+    },
+    /// More than one container may have.
+    #[error("asked for {asked}, the settings allow {max} for one container: ask for fewer, or raise max-chips")]
+    OverLimit {
+        /// The request in words.
+        asked: String,
+        /// The limit.
+        max: u32,
+    },
+    /// A count that the settings do not serve on this topology.
+    #[error(
+        "asked for {0}, a 4x4 torus serves 1, a row of 4 (0-3, 4-7, 8-11, 12-15), a half of 8 (0-7, 8-15), or 16: ask for one of these, or set strict-counts = false"
+    )]
+    OddOnTorus(String),
+    /// Chips with a gap between them.
+    #[error(
+        "asked for {asked}, these are not consecutive: the driver books the cores of a container on consecutive chips; ask for a run such as {run}"
+    )]
+    Gap {
+        /// The request in words.
+        asked: String,
+        /// A run of the same length.
+        run: ChipSet,
+    },
+    /// Too few are free.
+    #[error("asked for {asked}, {free} of {total} {} free: {taken}; neuron-ctk status shows who holds them", if *free == 1 { "is" } else { "are" })]
+    NotEnough {
+        /// The request in words.
+        asked: String,
+        /// Free chips.
+        free: u32,
+        /// Chips of the host.
+        total: u32,
+        /// Who or what has the others.
+        taken: String,
+    },
+    /// Enough are free, but apart.
+    #[error("asked for {asked}, {} free ({}) but no {wanted} consecutive ones: largest run is {largest}; wait for one of {taken}", free.len(), listed(*free))]
+    Apart {
+        /// The request in words.
+        asked: String,
+        /// How many.
+        wanted: u32,
+        /// The free chips.
+        free: ChipSet,
+        /// The longest run among them.
+        largest: u32,
+        /// Who or what has the others.
+        taken: String,
+    },
+    /// A long enough run is free, but not one that is connected, or not a row or half.
+    #[error("asked for {asked}, {} free ({free}) but no {wanted} consecutive ones that {need}; wait for one of {taken}", free.len())]
+    Unlinked {
+        /// The request in words.
+        asked: String,
+        /// How many.
+        wanted: u32,
+        /// The free chips.
+        free: ChipSet,
+        /// What is missing.
+        need: &'static str,
+        /// Who or what has the others.
+        taken: String,
+    },
+    /// Not to be had even on an empty host.
+    #[error(
+        "asked for {asked}, but of this host's chips ({present}) no {wanted} consecutive ones {need}: ask for fewer, or set require-links = false for workers that do not talk to each other"
+    )]
+    Unservable {
+        /// The request in words.
+        asked: String,
+        /// How many.
+        wanted: u32,
+        /// The chips of the host.
+        present: ChipSet,
+        /// What is missing.
+        need: &'static str,
+    },
+    /// Chips asked for by id that are taken, reserved or not well.
+    #[error("asked for {asked}: {reasons}")]
+    Taken {
+        /// The request in words.
+        asked: String,
+        /// A clause for each.
+        reasons: String,
+    },
+}
+
+/// Chooses the chips for a request.
+///
+/// # Errors
+/// [`Shortage`], with numbers and names.
+pub fn select(inventory: &Inventory, held: &[Held], want: Want, policy: &Policy) -> Result<Choice, Shortage> {
+    let host = Host { inventory, held, policy, torus: topology::is_torus(&inventory.chips) };
+    let present = inventory.ids();
+    let total = present.len();
+    let asked = in_words(want, total);
+    if total == 0 {
+        return Err(Shortage::NoChips(in_words(want, 0).replace("all 0 Neuron chips", "all Neuron chips")));
+    }
+    let wanted = match want {
+        Want::All => present.difference(policy.reserved).len(),
+        Want::Any(number) => number,
+        Want::Ids(ids) => ids.len(),
+    };
+    if let Want::Ids(ids) = want
+        && !present.contains_all(ids)
+    {
+        return Err(Shortage::NoSuchChip { asked, missing: ids.difference(present), present });
+    }
+    if wanted > total {
+        return Err(Shortage::MoreThanHost { asked, total });
+    }
+    if let Some(max) = policy.max_chips.filter(|max| wanted > *max) {
+        return Err(Shortage::OverLimit { asked, max });
+    }
+    match want {
+        Want::Any(number) => host.any(number, asked),
+        Want::All => host.exactly(present.difference(policy.reserved), asked, Named::All),
+        Want::Ids(ids) => host.exactly(ids, asked, Named::ById),
+    }
+}
+
+/// How the chips of an exact request were named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    All,
+    ById,
+}
+
+struct Host<'a> {
+    inventory: &'a Inventory,
+    held: &'a [Held],
+    policy: &'a Policy,
+    torus: bool,
+}
+
+impl Host<'_> {
+    fn any(&self, wanted: u32, asked: String) -> Result<Choice, Shortage> {
+        let present = self.inventory.ids();
+        if self.policy.strict_counts && self.torus && !matches!(wanted, 1 | 4 | 8 | 16) {
+            return Err(Shortage::OddOnTorus(asked));
+        }
+        let free = self.free();
+        if free.len() < wanted {
+            let total = present.len();
+            return Err(Shortage::NotEnough { asked, free: free.len(), total, taken: self.taken(present.difference(free)) });
+        }
+        let best = runs_of(free, wanted)
+            .filter(|run| self.serves(*run))
+            .max_by_key(|run| (whole_blocks(free.difference(*run)), std::cmp::Reverse((gap(free, *run), run.first()))));
+        if let Some(chips) = best {
+            return Ok(Choice { chips, warnings: self.warnings(chips) });
+        }
+        if !runs_of(present, wanted).any(|run| self.serves(run)) {
+            let need = if runs_of(present, wanted).next().is_none() { "exist" } else { self.need(wanted) };
+            return Err(Shortage::Unservable { asked, wanted, present, need });
+        }
+        let largest = free.runs().into_iter().map(ChipSet::len).max().unwrap_or(0);
+        let taken = self.taken(present.difference(free));
+        Err(if largest < wanted {
+            Shortage::Apart { asked, wanted, free, largest, taken }
+        } else {
+            Shortage::Unlinked { asked, wanted, free, need: self.need(wanted), taken }
+        })
+    }
+
+    fn exactly(&self, chips: ChipSet, asked: String, named: Named) -> Result<Choice, Shortage> {
+        let present = self.inventory.ids();
+        let wrong = chips.difference(self.free());
+        if !wrong.is_empty() || chips.is_empty() {
+            return Err(match named {
+                Named::All => {
+                    let free = self.free();
+                    let taken = self.taken(present.difference(free));
+                    Shortage::NotEnough { asked, free: free.len(), total: present.len(), taken }
+                }
+                Named::ById => {
+                    let reasons: Vec<String> = wrong.iter().filter_map(|id| self.reason(id)).map(|why| why.in_full()).collect();
+                    Shortage::Taken { asked, reasons: reasons.join("; ") }
+                }
+            });
+        }
+        if chips.runs().len() != 1 {
+            let first = chips.first().and_then(|first| ChipSet::run(first, chips.len())).unwrap_or(chips);
+            let run = if present.contains_all(first) { first } else { present.runs().first().copied().unwrap_or(first) };
+            return Err(Shortage::Gap { asked, run });
+        }
+        if self.policy.strict_counts && self.torus && !torus_shape(chips) {
+            return Err(Shortage::OddOnTorus(asked));
+        }
+        Ok(Choice { chips, warnings: self.warnings(chips) })
+    }
+
+    /// The chips that may be given now.
+    fn free(&self) -> ChipSet {
+        self.inventory.ids().iter().filter(|id| self.reason(*id).is_none()).collect()
+    }
+
+    /// Why a chip is not free.
+    fn reason(&self, id: ChipId) -> Option<Reason<'_>> {
+        let chip = self.inventory.chip(id)?;
+        match &chip.health {
+            Health::Missing(why) | Health::Unhealthy(why) | Health::Unknown(why) => return Some(Reason::Ill(id, why)),
+            Health::Ready => {}
+        }
+        if let Some(held) = self.held.iter().find(|held| held.chips.contains(id)) {
+            return Some(Reason::Held(id, held));
+        }
+        self.policy.reserved.contains(id).then_some(Reason::Reserved(id))
+    }
+
+    /// Who or what has these chips, in short: `0-7 held by web-1, 8 resetting`.
+    fn taken(&self, chips: ChipSet) -> String {
+        let mut clauses: Vec<(String, ChipSet)> = Vec::new();
+        for id in chips.iter() {
+            let Some(words) = self.reason(id).map(|why| why.in_short()) else { continue };
+            match clauses.iter_mut().find(|(clause, _)| *clause == words) {
+                Some((_, ids)) => {
+                    ids.insert(id);
+                }
+                None => clauses.push((words, [id].into_iter().collect())),
+            }
+        }
+        let clauses: Vec<String> = clauses.into_iter().map(|(words, ids)| format!("{ids} {words}")).collect();
+        clauses.join(", ")
+    }
+
+    /// May this run be chosen for a count?
+    fn serves(&self, run: ChipSet) -> bool {
+        !self.policy.require_links
+            || topology::connected(&self.inventory.chips, run) == Some(true)
+                && !(self.torus && matches!(run.len(), 4 | 8) && !torus_shape(run))
+    }
+
+    /// What a run lacks where [`Self::serves`] says no.
+    fn need(&self, wanted: u32) -> &'static str {
+        let unknown = || self.inventory.chips.iter().any(|chip| chip.linked.is_none());
+        match (self.torus, wanted) {
+            (true, 4) => "are a row of the 4x4 torus (0-3, 4-7, 8-11, 12-15)",
+            (true, 8) => "are a half of the 4x4 torus (0-7, 8-15)",
+            _ if unknown() => "are known to be connected by NeuronLink (sysfs connected_devices is empty, the instance type not known)",
+            _ => "are connected by NeuronLink",
+        }
+    }
+
+    fn warnings(&self, chips: ChipSet) -> Vec<Warning> {
+        let unlinked = topology::connected(&self.inventory.chips, chips) != Some(true) && self.policy.require_links;
+        [unlinked.then_some(Warning::Unlinked(chips)), (self.torus && !torus_shape(chips)).then_some(Warning::OddOnTorus(chips))]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+/// Why a chip is not free.
+enum Reason<'a> {
+    Ill(ChipId, &'a str),
+    Held(ChipId, &'a Held),
+    Reserved(ChipId),
+}
+
+impl Reason<'_> {
+    fn in_short(&self) -> String {
+        match self {
+            Self::Ill(_, why) => (*why).to_owned(),
+            Self::Held(_, held) => format!("held by {}", short_container(&held.container)),
+            Self::Reserved(_) => "reserved".to_owned(),
+        }
+    }
+
+    fn in_full(&self) -> String {
+        match self {
+            Self::Ill(id, why) => format!("chip {id} is {why}"),
+            Self::Held(id, held) => {
+                format!("chip {id} is held by {} (pid {}, since {})", short_container(&held.container), held.pid, held.since)
+            }
+            Self::Reserved(id) => format!("chip {id} is reserved (reserved-chips in the settings)"),
+        }
+    }
+}
+
+/// Is this what AWS's Kubernetes scheduler gives on a 4×4 torus?
+fn torus_shape(chips: ChipSet) -> bool {
+    let aligned = |size: u32| chips.first().is_some_and(|first| first.index() % size == 0);
+    match chips.len() {
+        1 | 16 => true,
+        size @ (4 | 8) => aligned(size),
+        _ => false,
+    }
+}
+
+/// The runs of `wanted` consecutive ids among these.
+fn runs_of(chips: ChipSet, wanted: u32) -> impl Iterator<Item = ChipSet> {
+    chips.iter().filter_map(move |first| ChipSet::run(first, wanted)).filter(move |run| chips.contains_all(*run))
+}
+
+/// How many aligned blocks of 8, of 4 and of 2 chips are whole among these: more is better, the larger first.
+fn whole_blocks(free: ChipSet) -> [usize; 3] {
+    [8, 4, 2].map(|size| runs_of(free, size).filter(|run| run.first().is_some_and(|first| first.index() % size == 0)).count())
+}
+
+/// The length of the stretch of free chips that a run is taken from.
+fn gap(free: ChipSet, run: ChipSet) -> u32 {
+    free.runs().into_iter().find(|stretch| stretch.contains_all(run)).map_or(0, ChipSet::len)
+}
+
+/// The ids one by one, as a refusal shows them.
+fn listed(chips: ChipSet) -> String {
+    chips.to_string().replace(',', ", ")
+}
+
+#[cfg(test)]
+#[path = "select_tests.rs"]
+mod tests;
