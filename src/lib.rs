@@ -13,6 +13,8 @@
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod chip;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+pub mod grant;
+#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod lease;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod peek;
@@ -20,6 +22,8 @@ pub mod peek;
 pub mod request;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod select;
+#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+pub mod spec;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
 pub mod topology;
 #[deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -122,6 +122,11 @@ pub enum Invalid {
         /// What it holds.
         value: String,
     },
+    /// A chip whose cores nobody tells.
+    #[error(
+        "how many cores chip {0} has is not known: sysfs core_count is unreadable and this instance type has no row in the table; run as root, or update the driver"
+    )]
+    UnknownCores(ChipId),
     /// A node that the container's user could not open.
     #[error(
         "{path} is open to its owner only (mode {mode:04o}) and {why}: give it mode 0666 by a udev rule, or start the container without that"
