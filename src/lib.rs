@@ -5,26 +5,32 @@
 //! holder, edits the spec and becomes the low-level runtime. The hook inside `create` makes the container's init the holder. A lease
 //! lives exactly as long as its holder, and nothing else frees chips: there is no release command to forget.
 //!
-//! Three floors; imports go down only. Pure modules know no file, environment, process or clock:
-//! [`words`], [`chip`], [`topology`], [`peek`], [`request`], [`select`], [`lease`], [`grant`], [`spec`]. Host modules touch
-//! the host: [`settings`], [`host`], [`process`], [`store`], [`bundle`], [`claim`], [`journal`]. Faces meet the caller:
-//! [`runtime`], [`hook`], [`cli`].
+//! Three floors; imports go down only.
 
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod chip;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod grant;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod lease;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod peek;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod request;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod select;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod spec;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod topology;
-#[deny(clippy::disallowed_methods, clippy::disallowed_types)]
-pub mod words;
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the host's floor and the faces; the pure modules deny them")]
+
+macro_rules! pure {
+    ($($name:ident)*) => { $(
+        #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+        pub mod $name;
+    )* };
+}
+
+// Pure: no file, environment, process or clock.
+pure! { words chip topology peek request select lease grant spec }
+
+// Touching the host.
+pub mod bind;
+pub mod bundle;
+pub mod claim;
+pub mod host;
+pub mod journal;
+pub mod process;
+pub mod programs;
+pub mod settings;
+pub mod store;
+
+// Faces.
+pub mod cli;
+pub mod hook;
+pub mod runtime;

@@ -209,8 +209,8 @@ fn add_mounts(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
     let mounts = list(spec, "/mounts", undo)?;
     // Before the mount of /dev they would be hidden by it.
     let dev = mounts.iter().rposition(|mount| mount["destination"].as_str().is_some_and(|at| at.trim_end_matches('/') == "/dev"));
-    let mut at = dev.map_or(mounts.len(), |position| position + 1);
-    for node in &edit.nodes {
+    let after = dev.map_or(mounts.len(), |position| position + 1);
+    for (at, node) in (after..).zip(&edit.nodes) {
         let mount = MountBuilder::default()
             .destination(&node.path)
             .typ("bind")
@@ -218,7 +218,6 @@ fn add_mounts(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
             .options(BIND_OPTIONS.map(str::to_owned).to_vec())
             .build()?;
         mounts.insert(at, serde_json::to_value(mount)?);
-        at += 1;
     }
     Ok(())
 }

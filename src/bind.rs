@@ -1,0 +1,116 @@
+//! Binding a lease to the container's own process, from inside `create`.
+//!
+//! Looks at `/dev` as the container will see it, and replaces the ledger. A container's process starts only after this (I2).
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::chip::{ChipId, ChipSet, DeviceNumber};
+use crate::claim::lock_and_reap;
+use crate::host::{Host, number_of, parse_node_name};
+use crate::process::Processes;
+use crate::settings::Settings;
+
+/// What the wrapper granted, as it put it into the hook's arguments.
+#[derive(Debug)]
+pub struct Granted {
+    /// The lease.
+    pub lease: String,
+    /// The nodes that the container is to have: chip, path in the container, numbers.
+    pub nodes: Vec<(ChipId, String, DeviceNumber)>,
+    /// The container's root, on the host.
+    pub rootfs: PathBuf,
+}
+
+/// The container, as the runtime tells of it.
+#[derive(Debug)]
+pub struct Container {
+    /// Its id.
+    pub id: String,
+    /// Its init.
+    pub pid: i32,
+}
+
+/// Checks the container's nodes, and makes its init the lease's holder.
+///
+/// # Errors
+/// What does not fit; the container must not start then.
+pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Container) -> Result<ChipSet> {
+    let processes = Processes::new(&host.proc)?;
+    let holder = processes.holder(container.pid).context("the container's process")?;
+    // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
+    let root = host.proc.join(container.pid.to_string()).join("root").join(granted.rootfs.strip_prefix("/").unwrap_or(&granted.rootfs));
+    check_nodes(host, &root, &granted.nodes)?;
+    let cgroup = processes.own_cgroup(container.pid)?;
+
+    let mut locked = lock_and_reap(host, settings, &processes)?;
+    let chips = locked.ledger.bind(&granted.lease, &container.id, holder, cgroup)?.chips;
+    let named: ChipSet = granted.nodes.iter().map(|(chip, ..)| *chip).collect();
+    ensure!(named == chips, "the hook was told of chips {named}, lease {} has {chips}: start the container again", granted.lease);
+    locked.commit()?;
+    Ok(chips)
+}
+
+/// Are the granted nodes in the container's `/dev`, and no other chip's?
+fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumber)]) -> Result<()> {
+    for (chip, path, number) in granted {
+        let seen = look(&root.join(path.trim_start_matches('/')), path)?;
+        let right = match &seen {
+            Seen::Device(found) => found == number,
+            Seen::File(metadata) => host.simulated() && same_file(metadata, &host.dev.join(chip.node_name())),
+            Seen::Nothing | Seen::Else => false,
+        };
+        ensure!(right, "{path} in the container is {seen}, not chip {chip} ({number}) as granted: see what mounts or makes it");
+    }
+    let dev = root.join("dev");
+    let metadata = fs::symlink_metadata(&dev).context("/dev of the container cannot be looked at")?;
+    ensure!(metadata.is_dir(), "/dev of the container is no folder");
+    for entry in fs::read_dir(&dev).context("/dev of the container cannot be read")? {
+        let name = entry.context("/dev of the container cannot be read")?.file_name();
+        let Some(path) = name.to_str().filter(|name| parse_node_name(name).is_some()).map(|name| format!("/dev/{name}")) else { continue };
+        if !granted.iter().any(|(_, granted, _)| *granted == path) {
+            bail!(
+                "{path} in the container is {}, and no chip that was granted: see what mounts or makes it",
+                look(&dev.join(&name), &path)?
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What is found in the place of a node.
+enum Seen {
+    Nothing,
+    Device(DeviceNumber),
+    File(fs::Metadata),
+    Else,
+}
+
+impl std::fmt::Display for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("missing"),
+            Self::Device(number) => write!(f, "device {number}"),
+            Self::File(_) => f.write_str("a regular file"),
+            Self::Else => f.write_str("no device"),
+        }
+    }
+}
+
+fn look(path: &Path, name: &str) -> Result<Seen> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_char_device() => Ok(Seen::Device(number_of(&metadata))),
+        Ok(metadata) if metadata.is_file() => Ok(Seen::File(metadata)),
+        Ok(_) => Ok(Seen::Else),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Seen::Nothing),
+        Err(error) => Err(error).with_context(|| format!("{name} in the container cannot be looked at")),
+    }
+}
+
+/// In a simulation without root, regular files stand for nodes.
+fn same_file(metadata: &fs::Metadata, node: &Path) -> bool {
+    fs::symlink_metadata(node).is_ok_and(|node| (node.dev(), node.ino()) == (metadata.dev(), metadata.ino()))
+}

@@ -1,0 +1,173 @@
+//! A bundle's `config.json`: find, read, replace.
+//!
+//! Reads one file and replaces it whole by rename, with the same owner and mode. It does not look inside: that is `peek`'s and
+//! `spec`'s.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use nix::libc::O_NONBLOCK;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::PrettyFormatter;
+
+/// The file that tells a low-level runtime what to run.
+#[derive(Debug)]
+pub struct Bundle {
+    /// The bundle's folder.
+    pub folder: PathBuf,
+    path: PathBuf,
+    text: Vec<u8>,
+    metadata: fs::Metadata,
+}
+
+impl Bundle {
+    /// Reads the `config.json` (or, with crun's `--config`, another file) of a bundle.
+    ///
+    /// # Errors
+    /// It is not there, no regular file, or cannot be read.
+    pub fn read(folder: &Path, name: Option<&Path>) -> Result<Self> {
+        let path = folder.join(name.unwrap_or(Path::new("config.json")));
+        let said = || format!("{}", path.display());
+        // Not to hang on a fifo.
+        let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(&path).with_context(said)?;
+        let metadata = file.metadata().with_context(said)?;
+        if !metadata.is_file() {
+            bail!("{} is no regular file", path.display());
+        }
+        let mut text = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        file.read_to_end(&mut text).with_context(said)?;
+        Ok(Self { folder: folder.to_owned(), path, text, metadata })
+    }
+
+    /// The text as it was read.
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The text with each key once, the last one counting, as Go reads it.
+    ///
+    /// # Errors
+    /// Not JSON.
+    pub fn value(&self) -> Result<Value> {
+        serde_json::from_slice(&self.text).with_context(|| format!("{} is not JSON", self.path.display()))
+    }
+
+    /// Puts another document in its place, in the layout of the old one.
+    ///
+    /// # Errors
+    /// The old one stays then.
+    pub fn replace(&self, spec: &Value, unique: &str) -> Result<()> {
+        let said = || format!("{} cannot be replaced", self.path.display());
+        // A rename would put a file where the link is, and leave what it points to.
+        if fs::symlink_metadata(&self.path).with_context(said)?.is_symlink() {
+            bail!("{} is a symbolic link: put the file itself into the bundle", self.path.display());
+        }
+        let new = self.path.with_file_name(format!(".config.json.{unique}"));
+        let written = self.write(&new, spec).and_then(|()| fs::rename(&new, &self.path));
+        written.with_context(|| {
+            // Nothing is lost: the old file is untouched.
+            let _ = fs::remove_file(&new);
+            said()
+        })
+    }
+
+    fn write(&self, path: &Path, spec: &Value) -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(&laid_out(spec, &self.text)?)?;
+        self.same_owner(&file)?;
+        file.set_permissions(PermissionsExt::from_mode(self.metadata.mode() & 0o7777))
+    }
+
+    fn same_owner(&self, file: &File) -> std::io::Result<()> {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) == (self.metadata.uid(), self.metadata.gid()) {
+            return Ok(());
+        }
+        fchown(file, Some(self.metadata.uid()), Some(self.metadata.gid()))
+    }
+}
+
+/// The document's text, indented as the old one was: engines write one line, `runc spec` writes tabs.
+fn laid_out(spec: &Value, like: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    let indent = like.iter().position(|byte| *byte == b'\n').map(|end| {
+        let rest = &like[end + 1..];
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        &rest[..blanks]
+    });
+    let mut text = match indent.filter(|indent| !indent.is_empty()) {
+        Some(indent) => {
+            let mut text = Vec::with_capacity(like.len() * 2);
+            spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?;
+            text
+        }
+        None => serde_json::to_vec(spec)?,
+    };
+    if like.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn bundle(text: &str) -> (tempfile::TempDir, Bundle) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), text).unwrap();
+        let bundle = Bundle::read(folder.path(), None).unwrap();
+        (folder, bundle)
+    }
+
+    #[test]
+    fn the_layout_stays_as_it_was() {
+        for text in ["{\"a\":1,\"b\":[]}", "{\"a\":1}\n", "{\n\t\"a\": 1,\n\t\"b\": [\n\t\t2\n\t]\n}\n", "{\n  \"a\": 1\n}"] {
+            let (folder, bundle) = bundle(text);
+            bundle.replace(&bundle.value().unwrap(), "x").unwrap();
+            assert_eq!(fs::read_to_string(folder.path().join("config.json")).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn mode_stays_and_nothing_else_is_left() {
+        let (folder, _) = bundle("{}");
+        let path = folder.path().join("config.json");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        Bundle::read(folder.path(), None).unwrap().replace(&json!({"x": 1}), "x").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"x\":1}");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts() {
+        let (_folder, bundle) = bundle(r#"{"a":1,"b":2,"a":3}"#);
+        assert_eq!(bundle.value().unwrap().to_string(), r#"{"a":3,"b":2}"#);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Bundle::read(folder.path(), None).is_err());
+        let fifo = folder.path().join("config.json");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Bundle::read(folder.path(), None).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let (folder, _) = bundle("{}");
+        let link = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(folder.path().join("config.json"), link.path().join("config.json")).unwrap();
+        let bundle = Bundle::read(link.path(), None).unwrap();
+        assert!(bundle.replace(&json!({}), "x").unwrap_err().to_string().contains("is a symbolic link"));
+        assert!(fs::symlink_metadata(link.path().join("config.json")).unwrap().is_symlink());
+    }
+}

@@ -1,0 +1,330 @@
+//! The claim, from a request to a lease: discover, lock, reap, select, commit.
+//!
+//! Reads the host's chips and processes, replaces the ledger. Nothing is to be undone when a later step fails: the lease's holder is
+//! the claiming process, and the lease dies with it.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::chip::{ChipSet, DeviceNumber, HostNode, Inventory};
+use crate::grant::{Naming, Node, Terms, Wishes, terms};
+use crate::host::Host;
+use crate::lease::{Lease, Ledger, Mode, State};
+use crate::peek::Peek;
+use crate::process::{Oneself, Processes};
+use crate::request::{Invalid, Origin, Request, Want};
+use crate::select::{self, Choice, Warning};
+use crate::settings::{Manual, Settings};
+use crate::spec::{Delivery, Edit, Subject};
+use crate::store::{Locked, Store};
+use crate::words::short_container;
+
+/// Who claims, and with what.
+#[derive(Debug)]
+pub struct Claimant<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The file that they are from, if not the default one; the hook reads it too.
+    pub settings_file: Option<&'a Path>,
+    /// The host.
+    pub host: &'a Host,
+    /// The container's id.
+    pub container: String,
+    /// The runtime's `--root`.
+    pub root: String,
+    /// The bundle's folder.
+    pub bundle: &'a Path,
+    /// The hook's executable.
+    pub hook: PathBuf,
+}
+
+/// What a container asks for, by whichever way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Chips, to be chosen or named.
+    Grant(Request),
+    /// The chips whose nodes the spec already has, each by path; to be granted or only to be recorded.
+    Given {
+        /// The nodes that the spec names.
+        nodes: Vec<(String, DeviceNumber)>,
+        /// Their chips.
+        chips: ChipSet,
+        /// Refuse them where somebody else has them?
+        exclusive: bool,
+    },
+}
+
+impl Ask {
+    /// Is this only to be recorded? Then nothing of ours may stop the container.
+    #[must_use]
+    pub fn is_adopted(&self) -> bool {
+        matches!(self, Self::Given { exclusive: false, .. })
+    }
+
+    /// Where it was said.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        match self {
+            Self::Grant(request) => request.origin.clone(),
+            Self::Given { .. } => Origin::Devices,
+        }
+    }
+}
+
+/// A lease, and what is to be done to the spec for it.
+#[derive(Debug)]
+pub struct Claim {
+    /// The lease, as it is in the ledger.
+    pub lease: Lease,
+    /// The edit.
+    pub edit: Edit,
+    /// What the administrator should know.
+    pub warnings: Vec<String>,
+}
+
+/// Puts the request of a spec and its device nodes together. `None`: it asks for nothing.
+///
+/// # Errors
+/// Chips are asked for in two ways at once.
+pub fn ask(spec: &Peek<'_>, request: Option<Request>, inventory: &Inventory, manual: Manual) -> Result<Option<Ask>, Invalid> {
+    let mut nodes = Vec::new();
+    let mut chips = ChipSet::EMPTY;
+    // A privileged container carries every node of the host, and means none of them.
+    if !spec.privileged() {
+        for (path, number) in spec.dynamic_devices() {
+            if let Some(chip) = inventory.by_number(number) {
+                nodes.push((path.to_owned(), number));
+                chips.insert(chip.id);
+            }
+        }
+    }
+    match (request, chips.is_empty()) {
+        (Some(request), true) => Ok(Some(Ask::Grant(request))),
+        (Some(request), false) => {
+            Err(Invalid::Twice(request.origin, nodes.into_iter().map(|(path, _)| path).collect::<Vec<_>>().join(", ")))
+        }
+        (None, true) => Ok(None),
+        (None, false) if manual == Manual::Ignore => Ok(None),
+        (None, false) => Ok(Some(Ask::Given { nodes, chips, exclusive: manual == Manual::Exclusive })),
+    }
+}
+
+/// A container that asks, on a host that may have what it asks for.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// Who claims for it.
+    pub claimant: &'a Claimant<'a>,
+    /// What it asks for.
+    pub ask: &'a Ask,
+    /// Its spec.
+    pub spec: &'a Peek<'a>,
+    /// Its user and namespaces.
+    pub subject: &'a Subject,
+    /// The chips of the host.
+    pub inventory: &'a Inventory,
+    /// The lease that the spec bore before.
+    pub bore: Option<&'a str>,
+}
+
+/// Takes a lease for what is asked, and writes it down.
+///
+/// # Errors
+/// [`Invalid`] or [`select::Shortage`] where the request is refused; else what is wrong with the host or the ledger.
+pub fn claim(case: &Case<'_>) -> Result<Claim> {
+    let Claimant { settings, host, .. } = case.claimant;
+    let processes = Processes::new(&host.proc)?;
+    let oneself = processes.oneself()?;
+    ensure!(
+        oneself.initial_pidns || host.own_state,
+        "this is another pid namespace than the host's (a Docker in a Docker?), where a second ledger would give chips away twice: \
+         set state-dir to a folder that all who give chips of this host share"
+    );
+    let mut locked = lock_and_reap(host, settings, &processes)?;
+    still_running(&locked.ledger, case.bore)?;
+    let decided = case.decide(&locked.ledger, oneself)?;
+    locked.ledger.claim(decided.lease.clone())?;
+    locked.commit()?;
+    Ok(decided)
+}
+
+/// The lock, with each dead lease dropped from the ledger under it.
+///
+/// # Errors
+/// As [`Store::lock`].
+pub fn lock_and_reap(host: &Host, settings: &Settings, processes: &Processes) -> Result<Locked> {
+    let store = Store::new(&host.state, processes.boot_id()?);
+    let mut locked = store.lock(settings.lock_timeout)?;
+    let mut namespaces = None;
+    // Whether a lease of another pid namespace lives takes a walk over /proc, and that is not for who holds the lock.
+    if locked.ledger.leases().iter().any(|lease| lease.holder.pidns != processes.pidns()) {
+        let leases = locked.ledger.leases().to_vec();
+        drop(locked);
+        namespaces = processes.namespaces(&leases);
+        locked = store.lock(settings.lock_timeout)?;
+    }
+    locked.ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
+    Ok(locked)
+}
+
+/// A spec that bears a live lease is a running container's, or one that is being created.
+fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
+    let Some(lease) = bore.and_then(|id| ledger.lease(id)) else { return Ok(()) };
+    let doing = match lease.state {
+        State::Bound => "runs",
+        State::Claimed => "is being created",
+    };
+    bail!(
+        "this bundle is container {}'s, which {doing} (pid {}, chips {}): wait for its end, or use a bundle of its own",
+        short_container(&lease.container),
+        lease.holder.pid,
+        lease.chips
+    );
+}
+
+impl Case<'_> {
+    /// Chooses chips, and works out the lease and the edit: all of a claim but the commit.
+    ///
+    /// # Errors
+    /// As [`claim`].
+    pub fn decide(&self, ledger: &Ledger, oneself: Oneself) -> Result<Claim> {
+        let Claimant { settings, host, .. } = self.claimant;
+        let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let held = ledger.held(since.get(..10).unwrap_or(&since));
+        let choose = |want| select::select(self.inventory, &held, want, &settings.policy());
+        let mut warnings = Vec::new();
+        let mut warn = |choice: &Choice| warnings.extend(choice.warnings.iter().map(Warning::to_string));
+        let (chips, terms, delivery, request) = match self.ask {
+            Ask::Grant(request) => {
+                let choice = choose(request.want)?;
+                warn(&choice);
+                let terms = self.terms(choice.chips, settings.device_naming)?;
+                let delivery = delivery(host, self.subject, &oneself, &terms.nodes)?;
+                (choice.chips, terms, delivery, request.want.to_string())
+            }
+            Ask::Given { nodes, chips, exclusive } => {
+                let env = if *exclusive {
+                    warn(&choose(Want::Ids(*chips))?);
+                    self.terms(*chips, naming_of(self.inventory, nodes))?.env
+                } else {
+                    Vec::new()
+                };
+                (*chips, Terms { nodes: as_given(self.inventory, nodes), env }, Delivery::Given, Origin::Devices.to_string())
+            }
+        };
+        let adopted = self.ask.is_adopted();
+        let ipc_lock = !adopted && settings.ipc_lock && ipc_lock(self.subject, &oneself, &mut warnings);
+        if self.spec.privileged() && !adopted {
+            warnings.push("the container is privileged: it can make every other chip's node by itself".to_owned());
+        }
+        let lease = Lease {
+            id: random_id()?,
+            container: self.claimant.container.clone(),
+            root: self.claimant.root.clone(),
+            chips,
+            mode: if adopted { Mode::Adopted } else { Mode::Exclusive },
+            state: State::Claimed,
+            holder: oneself.holder,
+            cgroup: None,
+            since,
+            request,
+            env: terms.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        };
+        let edit = Edit {
+            lease: lease.id.clone(),
+            nodes: terms.nodes,
+            delivery,
+            host_dev: std::path::absolute(&host.dev)?,
+            env: terms.env,
+            ipc_lock,
+            only_these: self.spec.privileged(),
+            hook: self.claimant.hook.clone(),
+            hook_args: hook_args(self.claimant, self.subject, adopted)?,
+            // Longer than the hook itself waits for the lock, so that it is the hook that says what was wrong.
+            hook_timeout: i64::try_from(settings.lock_timeout.as_secs())?.saturating_add(20),
+        };
+        Ok(Claim { lease, edit, warnings })
+    }
+
+    fn terms(&self, chips: ChipSet, naming: Naming) -> Result<Terms> {
+        let env = |name: &str| self.spec.env(name).map(str::to_owned);
+        let host_logical = self.claimant.host.logical_config()?;
+        Ok(terms(self.inventory, chips, &Wishes { naming, env: &env, host_logical })?)
+    }
+}
+
+/// Do nodes that a spec names itself have the host's names?
+fn naming_of(inventory: &Inventory, nodes: &[(String, DeviceNumber)]) -> Naming {
+    let kept = |(path, number): &(String, DeviceNumber)| {
+        inventory.by_number(*number).is_some_and(|chip| path.strip_prefix("/dev/") == Some(&chip.id.node_name()))
+    };
+    if nodes.iter().all(kept) { Naming::Host } else { Naming::Container }
+}
+
+/// The nodes that a spec names itself, as the hook is to find them.
+fn as_given(inventory: &Inventory, nodes: &[(String, DeviceNumber)]) -> Vec<Node> {
+    let node = |(path, number): &(String, DeviceNumber)| {
+        let chip = inventory.by_number(*number)?;
+        let host = chip.node.unwrap_or(HostNode { mode: 0o666, uid: 0, gid: 0 });
+        Some(Node { chip: chip.id, path: path.clone(), number: *number, host })
+    };
+    nodes.iter().filter_map(node).collect()
+}
+
+/// Can the runtime make the nodes, or must the host's be mounted? And could the container's user open them then?
+fn delivery(host: &Host, subject: &Subject, oneself: &Oneself, nodes: &[Node]) -> Result<Delivery, Invalid> {
+    let apart = subject.user_namespace || !oneself.initial_userns;
+    if !apart && oneself.mknod {
+        return Ok(Delivery::Devices);
+    }
+    for node in nodes {
+        let mode = node.host.mode;
+        let owner = !apart && (subject.uid == 0 || subject.uid == node.host.uid);
+        let group = !apart && (subject.gid == node.host.gid || subject.groups.contains(&node.host.gid)) && mode & 0o060 == 0o060;
+        if mode & 0o006 != 0o006 && !owner && !group {
+            let why = if apart { "the container has a user namespace" } else { "this process cannot make device nodes (no CAP_MKNOD)" };
+            let path = host.dev.join(node.chip.node_name()).display().to_string();
+            return Err(Invalid::ClosedNode { path, mode, why });
+        }
+    }
+    Ok(Delivery::Mounts)
+}
+
+/// May the capability be given? Where we lack it ourselves, the runtime would fail.
+fn ipc_lock(subject: &Subject, oneself: &Oneself, warnings: &mut Vec<String>) -> bool {
+    if !oneself.ipc_lock {
+        warnings.push("CAP_IPC_LOCK is not given to the container, for this process lacks it".to_owned());
+    } else if subject.user_namespace || !oneself.initial_userns {
+        warnings.push("CAP_IPC_LOCK has no effect in a user namespace".to_owned());
+    }
+    oneself.ipc_lock
+}
+
+/// Everything that the hook needs beside lease and nodes: crun gives it `/` for bundle and working directory in some cases.
+fn hook_args(claimant: &Claimant<'_>, subject: &Subject, adopted: bool) -> Result<Vec<String>> {
+    let text = |path: PathBuf| {
+        path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("the path {path:?} is not UTF-8, and config.json is"))
+    };
+    let rootfs = claimant.bundle.join(subject.rootfs.as_deref().unwrap_or("rootfs"));
+    // Where it does not exist, the runtime says so, before any hook.
+    let rootfs = rootfs.canonicalize().or_else(|_| std::path::absolute(&rootfs)).context("the container's root cannot be named")?;
+    let mut args = vec!["--rootfs".to_owned(), text(rootfs)?];
+    if claimant.host.simulated() {
+        args.extend(["--host-root".to_owned(), text(std::path::absolute(&claimant.host.root)?)?]);
+    }
+    if let Some(file) = claimant.settings_file {
+        args.extend(["--settings".to_owned(), text(std::path::absolute(file)?)?]);
+    }
+    if adopted {
+        args.push("--adopted".to_owned());
+    }
+    Ok(args)
+}
+
+/// 64 random bits in hex.
+fn random_id() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the kernel gives no random bytes: {error}"))?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,106 @@
+//! The administrator's command line, one file a verb.
+
+mod simulate;
+mod status;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::host::Host;
+use crate::select::Shortage;
+use crate::settings::{Flags, Loaded, Settings};
+
+/// Gives containers free, neighbouring AWS Neuron chips for themselves alone, as long as their main process lives.
+#[derive(Debug, Parser)]
+#[command(
+    name = "neuron-ctk",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Example: a host that is not there, a look at it\n\
+  neuron-ctk simulate trn1.32xlarge /tmp/host\n\
+  neuron-ctk --host-root /tmp/host status\n\n\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the chips cannot be had."
+)]
+struct Cli {
+    /// A folder that stands for the host, as `simulate` makes it
+    #[arg(long, global = true, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+    /// The settings [default: /etc/neuron-container-runtime/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Simulate(simulate::Simulate),
+    Status(status::Status),
+}
+
+/// Runs the command line.
+///
+/// # Errors
+/// What went wrong; [`exit_code`] says how the process is to end.
+pub fn run(args: &[OsString]) -> Result<()> {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        // Help and version are answers, and clap prints them to stdout.
+        Err(answer) if !answer.use_stderr() => {
+            answer.print()?;
+            return Ok(());
+        }
+        Err(wrong) => return Err(Usage(wrong.to_string()).into()),
+    };
+    let flags = Flags { settings: cli.settings, host_root: cli.host_root };
+    let context = || {
+        let (settings, _) = Loaded::new(&flags, |name| std::env::var_os(name)).sound()?;
+        Ok::<(Host, Settings), anyhow::Error>((Host::new(&settings), settings))
+    };
+    let text = match cli.verb {
+        Verb::Simulate(verb) => verb.run()?,
+        Verb::Status(verb) => {
+            let (host, settings) = context()?;
+            verb.run(&host, &settings)?
+        }
+    };
+    // A reader who has seen enough (`| head`) is no error.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The command line was not understood.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
+
+/// How the process ends after an error.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> i32 {
+    if error.is::<Usage>() {
+        2
+    } else if error.chain().any(|cause| cause.is::<Shortage>()) {
+        3
+    } else {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

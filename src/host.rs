@@ -1,0 +1,316 @@
+//! The roots of the host, and the discovery of its chips.
+//!
+//! Reads sysfs, `/dev` and DMI under the roots; writes nothing. Each file format has a pure `parse_` twin. The roots are the only
+//! thing that tests replace: `host-root` moves all of them but `/proc` and `/etc`.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
+use crate::settings::Settings;
+use crate::topology::{self, InstanceType};
+
+/// Where a host keeps what this tool looks at.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The folder that stands for `/`.
+    pub root: PathBuf,
+    /// `/sys`
+    pub sys: PathBuf,
+    /// `/dev`
+    pub dev: PathBuf,
+    /// `/proc`, never moved: leases are about real processes.
+    pub proc: PathBuf,
+    /// The folder of lock and ledger.
+    pub state: PathBuf,
+    /// Was that folder, or a simulated host, chosen by hand?
+    pub own_state: bool,
+    /// The log.
+    pub log: PathBuf,
+}
+
+impl Host {
+    /// The host that the settings name.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        let root = settings.host_root.clone().unwrap_or_else(|| PathBuf::from("/"));
+        let simulated = root != Path::new("/");
+        Self {
+            sys: root.join("sys"),
+            dev: root.join("dev"),
+            proc: PathBuf::from("/proc"),
+            state: settings.state_dir.clone().unwrap_or_else(|| root.join("run/neuron-container-runtime")),
+            own_state: settings.state_dir.is_some() || simulated,
+            log: settings.log_file.clone().unwrap_or_else(|| root.join("var/log/neuron-container-runtime.log")),
+            root,
+        }
+    }
+
+    /// Is this a folder that stands for a host, where regular files may stand for nodes?
+    #[must_use]
+    pub fn simulated(&self) -> bool {
+        self.root != Path::new("/")
+    }
+
+    /// Finds the chips. A host without any is an empty inventory.
+    ///
+    /// # Errors
+    /// What is there cannot be read or understood: then nothing is known to be free.
+    pub fn discover(&self) -> Result<Inventory> {
+        let instance_type = read_optional(&self.sys.join("class/dmi/id/product_name"))?.map(|text| text.trim().to_owned());
+        let driver_version = read_optional(&self.sys.join("module/neuron/version"))?.map(|text| text.trim().to_owned());
+        let class = self.sys.join("class/neuron_device");
+        let mut chips = match ids_in(&class) {
+            Ok(ids) => ids.into_iter().map(|id| self.sysfs_chip(&class, id)).collect::<Result<Vec<_>>>()?,
+            Err(error) if error.kind() == ErrorKind::NotFound => self.dev_chips()?,
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", class.display())),
+        };
+        // The table is asked only where sysfs is silent.
+        let silent = |chip: &Chip| chip.cores.is_none() || chip.linked.is_none() || chip.architecture.is_none();
+        if chips.iter().any(silent)
+            && let Some(row) = instance_type.as_deref().and_then(topology::instance_type)
+        {
+            chips.iter_mut().for_each(|chip| complete(chip, &row));
+        }
+        Ok(Inventory { chips, instance_type, driver_version })
+    }
+
+    /// The host's word on logical cores: its file, and what it says there.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn logical_config(&self) -> Result<Option<(String, String)>> {
+        let path = self.root.join("opt/aws/neuron/logical_nc_config");
+        let value = read_optional(&path)?.and_then(|text| parse_logical(&text));
+        Ok(value.map(|value| (path.display().to_string(), value)))
+    }
+
+    fn sysfs_chip(&self, class: &Path, id: ChipId) -> Result<Chip> {
+        let folder = class.join(id.node_name());
+        let path = folder.join("dev");
+        let dev = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let number: DeviceNumber =
+            dev.trim().parse().map_err(|()| anyhow::anyhow!("{} holds no device number but {:?}", path.display(), dev))?;
+        let mut health = self.ready(&folder.join("reset"))?;
+        let (node, fault) = self.node(id, number);
+        if let Some(fault) = fault {
+            health = Health::Missing(fault);
+        }
+        Ok(Chip {
+            id,
+            number,
+            cores: readable(&folder.join("core_count"))?.and_then(|text| text.trim().parse().ok()),
+            linked: readable(&folder.join("connected_devices"))?.and_then(|text| parse_connected(&text)),
+            architecture: readable(&folder.join("info/architecture/device_name"))?
+                .map(|text| text.trim().to_owned())
+                .filter(|name| !name.is_empty()),
+            health,
+            node,
+        })
+    }
+
+    /// Drivers without sysfs: the nodes themselves.
+    fn dev_chips(&self) -> Result<Vec<Chip>> {
+        let ids = match ids_in(&self.dev) {
+            Ok(ids) => ids,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", self.dev.display())),
+        };
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let devices = read_optional(&self.proc.join("devices"))?.unwrap_or_default();
+        let driver = parse_major(&devices);
+        let mut chips = Vec::new();
+        for id in ids {
+            let path = self.dev.join(id.node_name());
+            let metadata = fs::symlink_metadata(&path).with_context(|| format!("{} cannot be looked at", path.display()))?;
+            let number = number_of(&metadata);
+            // Nodes that a driver left behind, or that are no nodes at all.
+            let of_driver = self.simulated() || driver == Some(number.major);
+            if !metadata.file_type().is_char_device() || !of_driver {
+                continue;
+            }
+            let node = Some(host_node(&metadata));
+            chips.push(Chip { id, number, cores: None, linked: None, architecture: None, health: Health::Ready, node });
+        }
+        Ok(chips)
+    }
+
+    /// The node of a chip, and what is wrong with it.
+    fn node(&self, id: ChipId, number: DeviceNumber) -> (Option<HostNode>, Option<String>) {
+        let path = self.dev.join(id.node_name());
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) => return (None, Some(format!("missing: {}: {error}", path.display()))),
+        };
+        let drivers = metadata.file_type().is_char_device() && number_of(&metadata) == number;
+        let stands_in = self.simulated() && metadata.is_file();
+        if !(drivers || stands_in) {
+            return (None, Some(format!("missing: {} is not the driver's node {number}", path.display())));
+        }
+        (Some(host_node(&metadata)), None)
+    }
+
+    /// What sysfs `reset` says.
+    fn ready(&self, path: &Path) -> Result<Health> {
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(parse_reset(&text)),
+            // Drivers before there was such a file.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Health::Ready),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Ok(Health::Unknown(format!("not known to be ready: {} is root's to read", path.display())))
+            }
+            Err(error) => Ok(Health::Unknown(format!("not known to be ready: {}: {error}", path.display()))),
+        }
+    }
+}
+
+/// Fills in from the table what sysfs does not tell.
+fn complete(chip: &mut Chip, row: &InstanceType) {
+    chip.cores = chip.cores.or(Some(row.cores));
+    chip.linked = chip.linked.or_else(|| Some(row.links.of(chip.id, row.chips).into_iter().collect()));
+    chip.architecture = chip.architecture.take().or_else(|| Some(row.architecture.clone()));
+}
+
+/// The ids N of the entries `neuronN` of a folder, ascending by number.
+fn ids_in(folder: &Path) -> io::Result<Vec<ChipId>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        ids.extend(entry?.file_name().to_str().and_then(parse_node_name));
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// `neuron12`, without a leading zero.
+#[must_use]
+pub fn parse_node_name(name: &str) -> Option<ChipId> {
+    let index = name.strip_prefix("neuron")?;
+    let id = ChipId::new(index.parse().ok()?)?;
+    (id.to_string() == index).then_some(id)
+}
+
+/// sysfs `connected_devices`: `12, 3, 4, 1`. Only a newline, or a NUL byte: the driver does not tell.
+fn parse_connected(text: &str) -> Option<ChipSet> {
+    let text = text.trim();
+    if text.is_empty() || text.contains('\0') {
+        return None;
+    }
+    text.split(',').map(|id| ChipId::new(id.trim().parse().ok()?)).collect()
+}
+
+/// sysfs `reset`: 1 when the chip can be opened, 0 while it resets, 2 when it is invalid (neuron_sysfs_metrics.c).
+fn parse_reset(text: &str) -> Health {
+    match text.trim() {
+        "1" => Health::Ready,
+        "0" => Health::Unhealthy("resetting (sysfs reset reads 0)".to_owned()),
+        "2" => Health::Unhealthy("invalid (sysfs reset reads 2)".to_owned()),
+        other => Health::Unhealthy(format!("in an unknown state (sysfs reset reads {})", crate::words::quoted(other))),
+    }
+}
+
+/// The major of `neuron` in `/proc/devices`.
+fn parse_major(devices: &str) -> Option<u32> {
+    let characters = devices.split("Block devices:").next()?;
+    characters.lines().find_map(|line| line.trim().strip_suffix(" neuron")?.parse().ok())
+}
+
+/// The majors of `/proc/devices`' character devices.
+#[must_use]
+pub fn parse_majors(devices: &str) -> Vec<u32> {
+    let characters = devices.split("Block devices:").next().unwrap_or_default();
+    characters.lines().filter_map(|line| line.trim().split_once(' ')?.0.parse().ok()).collect()
+}
+
+/// `NEURON_LOGICAL_NC_CONFIG=1`, as a line.
+fn parse_logical(text: &str) -> Option<String> {
+    text.lines().rev().find_map(|line| line.trim().strip_prefix("NEURON_LOGICAL_NC_CONFIG=")).map(|value| value.trim().to_owned())
+}
+
+/// The numbers of a device node.
+#[must_use]
+pub fn number_of(metadata: &fs::Metadata) -> DeviceNumber {
+    let part = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    DeviceNumber { major: part(nix::sys::stat::major(metadata.rdev())), minor: part(nix::sys::stat::minor(metadata.rdev())) }
+}
+
+fn host_node(metadata: &fs::Metadata) -> HostNode {
+    HostNode { mode: metadata.mode() & 0o777, uid: metadata.uid(), gid: metadata.gid() }
+}
+
+/// A file that may be missing.
+fn read_optional(path: &Path) -> Result<Option<String>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+    }
+}
+
+/// A file that may be missing, or root's alone.
+fn readable(path: &Path) -> Result<Option<String>> {
+    match read_optional(path) {
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied) => Ok(None),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(ids: &[u32]) -> ChipSet {
+        ids.iter().map(|id| ChipId::new(*id).unwrap()).collect()
+    }
+
+    #[test]
+    fn links_are_a_list_or_not_known() {
+        for (text, links) in [
+            ("12, 3, 4, 1\n", Some(set(&[1, 3, 4, 12]))),
+            ("1", Some(set(&[1]))),
+            ("\n", None),
+            ("", None),
+            ("\0", None),
+            ("1, x\n", None),
+            ("64\n", None),
+        ] {
+            assert_eq!(parse_connected(text), links, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_1_is_ready() {
+        assert_eq!(parse_reset("1\n"), Health::Ready);
+        assert_eq!(parse_reset("1"), Health::Ready);
+        for text in ["0\n", "2\n", "", "11", "ready"] {
+            assert!(matches!(parse_reset(text), Health::Unhealthy(_)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_plain_numbers() {
+        assert_eq!(parse_node_name("neuron12"), ChipId::new(12));
+        for name in ["neuron", "neuron64", "neuron01", "neuron-1", "neuron1 ", "neuron+1", "Neuron1", "neuron0x"] {
+            assert_eq!(parse_node_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_drivers_major_is_a_character_devices() {
+        let devices = "Character devices:\n  1 mem\n248 neuron\n250 neuronal\n\nBlock devices:\n259 blkext\n240 neuron\n";
+        assert_eq!(parse_major(devices), Some(248));
+        assert_eq!(parse_majors(devices), [1, 248, 250]);
+        assert_eq!(parse_major("Block devices:\n240 neuron\n"), None);
+    }
+
+    #[test]
+    fn the_last_word_on_logical_cores_counts() {
+        assert_eq!(parse_logical("# x\nNEURON_LOGICAL_NC_CONFIG=2\nNEURON_LOGICAL_NC_CONFIG= 1\n").as_deref(), Some("1"));
+        assert_eq!(parse_logical("#NEURON_LOGICAL_NC_CONFIG=2\n"), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! The OCI runtime wrapper: edits `config.json` for who asks for chips, then becomes the low-level runtime.
+//!
+//! It understands as much of the argument list as it needs to find the subcommand, the bundle, the id and the log; all arguments go
+//! on as they came. Who asks for nothing is passed through whatever is wrong with us (I7).
+
+mod argv;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use log::{info, warn};
+use serde_json::Value;
+
+use crate::bundle::Bundle;
+use crate::claim::{self, Case, Claimant};
+use crate::host::Host;
+use crate::journal;
+use crate::peek::Peek;
+use crate::programs;
+use crate::request::{self, Invalid};
+use crate::settings::{Flags, Loaded};
+use crate::spec;
+use crate::words::{json_string, short_container};
+
+pub use argv::{Action, Invocation, scan};
+
+/// Runs as the wrapper; comes back only with what went wrong.
+pub fn run(args: &[OsString]) -> anyhow::Error {
+    match prepare(args) {
+        Ok(mut command) => {
+            let error = command.exec();
+            anyhow::Error::new(error).context(format!("{} cannot be started", command.get_program().display()))
+        }
+        Err(error) => error,
+    }
+}
+
+/// Everything before the exec.
+fn prepare(args: &[OsString]) -> Result<Command> {
+    let (called_as, rest) = args.split_first().map_or((OsStr::new(""), &[][..]), |(name, rest)| (name.as_os_str(), rest));
+    let invocation = scan(rest);
+    let loaded = Loaded::new(&Flags::default(), |name| std::env::var_os(name));
+    let path = std::env::var_os("PATH");
+    let runtime = programs::low_level_runtime(&loaded.settings, path.as_deref())?;
+    if invocation.action != Action::Other {
+        edit(&invocation, &loaded, called_as)?;
+    }
+    let mut command = Command::new(&runtime);
+    command.args(rest);
+    Ok(command)
+}
+
+/// Puts what a container asks for into its spec.
+fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Result<()> {
+    let started = Instant::now();
+    let folder = invocation.bundle.unwrap_or(Path::new("."));
+    // What cannot be read asks for nothing that we could know of, and the runtime has its own words for it.
+    let Ok(bundle) = Bundle::read(folder, invocation.config) else { return Ok(()) };
+    let normal;
+    let text = match Peek::parse(bundle.text()) {
+        Ok(peek) if asks_for_nothing(&peek) => return Ok(()),
+        Ok(_) => bundle.text(),
+        Err(_) => {
+            // A key twice is an error to serde, and none to the runtimes.
+            let Ok(value) = bundle.value() else { return Ok(()) };
+            normal = value.to_string();
+            normal.as_bytes()
+        }
+    };
+    let Ok(peek) = Peek::parse(text) else { return Ok(()) };
+    if asks_for_nothing(&peek) {
+        return Ok(());
+    }
+    let host = Host::new(&loaded.settings);
+    journal::open(&host.log, loaded.settings.log_level);
+    serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, serde_json::from_slice(text)?)
+}
+
+/// Is there nothing in this spec that needs a look at the host?
+fn asks_for_nothing(peek: &Peek<'_>) -> bool {
+    let devices = || peek.dynamic_devices().next().is_some() && !peek.privileged();
+    peek.env(request::VISIBLE_DEVICES).is_none()
+        && !peek.annotations().any(|(key, _)| key.starts_with("aws.amazon.com/neuron") || key.starts_with("neuron-container-runtime."))
+        && !devices()
+}
+
+struct Call<'a> {
+    invocation: &'a Invocation<'a>,
+    loaded: &'a Loaded,
+    called_as: &'a OsStr,
+    host: &'a Host,
+    bundle: &'a Bundle,
+    started: Instant,
+}
+
+/// Serves a container that asks for chips, or whose spec was edited before.
+fn serve(call: &Call<'_>, mut spec: Value) -> Result<()> {
+    let edited = spec::is_edited(&spec);
+    let bore = spec::revert(&mut spec)?;
+    let text = spec.to_string();
+    let peek = Peek::parse(text.as_bytes())?;
+    let settings = &call.loaded.settings;
+    let request = request::read(&peek, settings.accept_env)?;
+    // Device nodes that are only to be recorded never stop a container, and a host without a request never does.
+    let asks = request.is_some();
+    let ask = call
+        .host
+        .discover()
+        .and_then(|inventory| Ok(claim::ask(&peek, request, &inventory, settings.manual_devices)?.map(|ask| (ask, inventory))));
+    let served = match ask {
+        Ok(None) => Ok(None),
+        Ok(Some((ask, inventory))) => {
+            let recorded_only = ask.is_adopted();
+            let served = call.claim(&ask, &inventory, &peek, &mut spec, bore.as_deref());
+            match served {
+                Err(error) if recorded_only => {
+                    warn!("{}: its chips are not recorded as taken: {error:#}", call.name());
+                    Ok(None)
+                }
+                other => other.map(Some),
+            }
+        }
+        Err(error) if asks || error.downcast_ref::<Invalid>().is_some() => Err(error),
+        Err(error) => {
+            warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name());
+            Ok(None)
+        }
+    };
+    match served {
+        Ok(Some(lease)) => call.bundle.replace(&spec, &lease),
+        Ok(None) if edited => call.bundle.replace(&spec, bore.as_deref().unwrap_or("reverted")),
+        Ok(None) => Ok(()),
+        Err(error) => {
+            warn!("{}: refused: {error:#}", call.name());
+            Err(error)
+        }
+    }
+}
+
+impl Call<'_> {
+    fn name(&self) -> String {
+        short_container(&self.invocation.id.unwrap_or_default().to_string_lossy())
+    }
+
+    /// Takes the lease and edits the spec; returns the lease's id.
+    fn claim(
+        &self,
+        ask: &claim::Ask,
+        inventory: &crate::chip::Inventory,
+        peek: &Peek<'_>,
+        spec: &mut Value,
+        bore: Option<&str>,
+    ) -> Result<String> {
+        if let Some(fault) = &self.loaded.fault {
+            return Err(anyhow::anyhow!("{fault:#}: mend it, containers without chips start all the same"));
+        }
+        if self.invocation.action == Action::Restore && !ask.is_adopted() {
+            return Err(Invalid::Restore(ask.origin()).into());
+        }
+        if let (Some(at), claim::Ask::Grant(_)) = (peek.mount_over_nodes(), ask) {
+            return Err(Invalid::Mount(at.to_owned()).into());
+        }
+        let path = std::env::var_os("PATH");
+        let claimant = Claimant {
+            settings: &self.loaded.settings,
+            settings_file: self.loaded.file.as_deref(),
+            host: self.host,
+            container: self.invocation.id.context("the engine gave no container id")?.to_string_lossy().into_owned(),
+            root: self.invocation.root.unwrap_or_default().to_string_lossy().into_owned(),
+            bundle: &self.bundle.folder,
+            hook: programs::hook(&self.loaded.settings, self.called_as, path.as_deref())?,
+        };
+        let subject = spec::Subject::of(spec);
+        let claim = claim::claim(&Case { claimant: &claimant, ask, spec: peek, subject: &subject, inventory, bore })?;
+        let lease = &claim.lease;
+        for warning in &claim.warnings {
+            warn!("{}: {warning}", self.name());
+        }
+        info!("{}: {} for {}, {} µs", self.name(), lease.chips, lease.request, self.started.elapsed().as_micros());
+        spec::apply(spec, &claim.edit)?;
+        Ok(lease.id.clone())
+    }
+}
+
+/// Tells the engine what went wrong: one line in the file that it named, for that is what it shows.
+pub fn tell_engine(args: &[OsString], line: &str) {
+    let rest = args.get(1..).unwrap_or_default();
+    let Invocation { log: Some(path), json, .. } = scan(rest) else { return };
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+    let message = json_string(line);
+    let entry = if json {
+        format!("{{\"level\":\"error\",\"msg\":{message},\"time\":\"{now}\"}}\n")
+    } else {
+        format!("time=\"{now}\" level=error msg={message}\n")
+    };
+    // Where the engine's own log cannot be written there is nobody to tell; stderr has the line too.
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    let _ = file.and_then(|mut file| file.write_all(entry.as_bytes()));
+}
