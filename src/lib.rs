@@ -7,8 +7,6 @@
 //!
 //! Three floors; imports go down only.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the host's floor and the faces; the pure modules deny them")]
-
 macro_rules! pure {
     ($($name:ident)*) => { $(
         #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
