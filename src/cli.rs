@@ -81,11 +81,14 @@ pub fn run(args: &[OsString]) -> Result<()> {
 #[error("{0}")]
 struct Usage(String);
 
+/// The exit code for a command line that was not understood.
+pub const WRONG_USAGE: i32 = 2;
+
 /// How the process ends after an error.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> i32 {
     if error.is::<Usage>() {
-        2
+        WRONG_USAGE
     } else if error.chain().any(|cause| cause.is::<Shortage>()) {
         3
     } else {

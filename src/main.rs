@@ -50,6 +50,11 @@ fn end(face: Face, message: &str, code: i32) {
     if face == Face::Runtime {
         runtime::tell_engine(&std::env::args_os().collect::<Vec<_>>(), &line);
     }
-    eprintln!("error: {line}");
+    // clap's words on wrong usage are laid out for people already.
+    if code == cli::WRONG_USAGE {
+        eprint!("{message}");
+    } else {
+        eprintln!("error: {line}");
+    }
     std::process::exit(code);
 }

@@ -107,44 +107,46 @@ fn serve(call: &Call<'_>, mut spec: Value) -> Result<()> {
     let text = spec.to_string();
     let peek = Peek::parse(text.as_bytes())?;
     let settings = &call.loaded.settings;
-    let request = request::read(&peek, settings.accept_env)?;
-    // Device nodes that are only to be recorded never stop a container, and a host without a request never does.
+    let request = request::read(&peek, settings.accept_env).inspect_err(|error| call.refused(error))?;
     let asks = request.is_some();
-    let ask = call
-        .host
-        .discover()
-        .and_then(|inventory| Ok(claim::ask(&peek, request, &inventory, settings.manual_devices)?.map(|ask| (ask, inventory))));
-    let served = match ask {
-        Ok(None) => Ok(None),
-        Ok(Some((ask, inventory))) => {
-            let recorded_only = ask.is_adopted();
-            let served = call.claim(&ask, &inventory, &peek, &mut spec, bore.as_deref());
-            match served {
-                Err(error) if recorded_only => {
-                    warn!("{}: its chips are not recorded as taken: {error:#}", call.name());
-                    Ok(None)
-                }
-                other => other.map(Some),
+    let served = call.host.discover().and_then(|inventory| {
+        let Some(ask) = claim::ask(&peek, request, &inventory, settings.manual_devices)? else { return Ok(None) };
+        let served = call.claim(&ask, &inventory, &peek, &mut spec, bore.as_deref()).and_then(|lease| call.bundle.replace(&spec, &lease));
+        match served {
+            Err(error) if ask.is_adopted() => {
+                warn!("{}: its chips are not recorded as taken: {error:#}", call.name());
+                Ok(None)
             }
+            other => other.map(Some),
         }
-        Err(error) if asks || error.downcast_ref::<Invalid>().is_some() => Err(error),
+    });
+    match served {
+        Ok(Some(())) => Ok(()),
+        // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
+        Ok(None) if edited => {
+            let reverted = serde_json::from_str(&text)?;
+            if let Err(error) = call.bundle.replace(&reverted, "reverted") {
+                warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
+            }
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(error) if asks => {
+            call.refused(&error);
+            Err(error)
+        }
         Err(error) => {
             warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name());
-            Ok(None)
-        }
-    };
-    match served {
-        Ok(Some(lease)) => call.bundle.replace(&spec, &lease),
-        Ok(None) if edited => call.bundle.replace(&spec, bore.as_deref().unwrap_or("reverted")),
-        Ok(None) => Ok(()),
-        Err(error) => {
-            warn!("{}: refused: {error:#}", call.name());
-            Err(error)
+            Ok(())
         }
     }
 }
 
 impl Call<'_> {
+    fn refused(&self, error: &(impl std::fmt::Display + ?Sized)) {
+        warn!("{}: refused: {error:#}", self.name());
+    }
+
     fn name(&self) -> String {
         short_container(&self.invocation.id.unwrap_or_default().to_string_lossy())
     }

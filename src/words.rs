@@ -68,7 +68,7 @@ pub fn count(number: u32, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A JSON string literal in ASCII, as logrus' readers take it.
+/// A JSON string literal; logrus' text form quotes alike.
 #[must_use]
 pub fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()

@@ -138,7 +138,8 @@ impl Report {
             // More than one holder is a conflict, and each is named.
             let holders = chip.containers.iter().map(|name| short_container(name)).collect::<Vec<_>>().join(" and ");
             let conflict = if chip.containers.len() > 1 { " (conflict)" } else { "" };
-            let holders = chip.fault.clone().unwrap_or(holders + conflict);
+            let parts = [holders + conflict, chip.fault.clone().unwrap_or_default()];
+            let holders = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
             table.add_row([chip.id.to_string(), cores, links, chip.state.word().to_owned(), holders]);
         }
         table.column_iter_mut().for_each(|column| {
