@@ -197,6 +197,9 @@ impl Case<'_> {
         let mut warn = |choice: &Choice| warnings.extend(choice.warnings.iter().map(Warning::to_string));
         let (chips, terms, delivery, request) = match self.ask {
             Ask::Grant(request) => {
+                if let Some(at) = self.spec.mount_over_nodes() {
+                    bail!(Invalid::Mount(at.to_owned()));
+                }
                 let choice = choose(request.want)?;
                 warn(&choice);
                 let terms = self.terms(choice.chips, settings.device_naming)?;

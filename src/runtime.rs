@@ -19,12 +19,13 @@ use log::{info, warn};
 use serde_json::Value;
 
 use crate::bundle::Bundle;
-use crate::claim::{self, Case, Claimant};
+use crate::chip::Inventory;
+use crate::claim::{self, Ask, Case, Claimant};
 use crate::host::Host;
 use crate::journal;
 use crate::peek::Peek;
 use crate::programs;
-use crate::request::{self, Invalid};
+use crate::request::{self, Invalid, Request};
 use crate::settings::{Flags, Loaded};
 use crate::spec;
 use crate::words::{json_string, short_container};
@@ -106,68 +107,52 @@ fn serve(call: &Call<'_>, mut spec: Value) -> Result<()> {
     let bore = spec::revert(&mut spec)?;
     let text = spec.to_string();
     let peek = Peek::parse(text.as_bytes())?;
-    let settings = &call.loaded.settings;
-    let request = request::read(&peek, settings.accept_env).inspect_err(|error| call.refused(error))?;
+    let request = request::read(&peek, call.loaded.settings.accept_env).map_err(|error| call.refused(error.into()))?;
     let asks = request.is_some();
-    let served = call.host.discover().and_then(|inventory| {
-        let Some(ask) = claim::ask(&peek, request, &inventory, settings.manual_devices)? else { return Ok(None) };
-        let served = call.claim(&ask, &inventory, &peek, &mut spec, bore.as_deref()).and_then(|lease| call.bundle.replace(&spec, &lease));
-        match served {
-            Err(error) if ask.is_adopted() => {
-                warn!("{}: its chips are not recorded as taken: {error:#}", call.name());
-                Ok(None)
-            }
-            other => other.map(Some),
-        }
-    });
-    match served {
-        Ok(Some(())) => Ok(()),
+    match call.ask(&peek, request) {
+        Ok(None) => {}
+        Ok(Some((ask, inventory))) => match call.grant(&ask, &inventory, &peek, &mut spec, bore.as_deref()) {
+            Ok(()) => return Ok(()),
+            Err(error) if ask.is_adopted() => warn!("{}: its chips are not recorded as taken: {error:#}", call.name()),
+            Err(error) => return Err(call.refused(error)),
+        },
+        Err(error) if asks => return Err(call.refused(error)),
+        Err(error) => warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name()),
+    }
+    if edited {
         // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
-        Ok(None) if edited => {
-            let reverted = serde_json::from_str(&text)?;
-            if let Err(error) = call.bundle.replace(&reverted, "reverted") {
-                warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
-            }
-            Ok(())
-        }
-        Ok(None) => Ok(()),
-        Err(error) if asks => {
-            call.refused(&error);
-            Err(error)
-        }
-        Err(error) => {
-            warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name());
-            Ok(())
+        let reverted = serde_json::from_str(&text)?;
+        if let Err(error) = call.bundle.replace(&reverted, "reverted") {
+            warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
         }
     }
+    Ok(())
 }
 
 impl Call<'_> {
-    fn refused(&self, error: &(impl std::fmt::Display + ?Sized)) {
+    /// Notes a refusal, and hands it on.
+    fn refused(&self, error: anyhow::Error) -> anyhow::Error {
         warn!("{}: refused: {error:#}", self.name());
+        error
+    }
+
+    /// What the container asks for, on this host.
+    fn ask(&self, peek: &Peek<'_>, request: Option<Request>) -> Result<Option<(Ask, Inventory)>> {
+        let inventory = self.host.discover()?;
+        Ok(claim::ask(peek, request, &inventory, self.loaded.settings.manual_devices)?.map(|ask| (ask, inventory)))
     }
 
     fn name(&self) -> String {
         short_container(&self.invocation.id.unwrap_or_default().to_string_lossy())
     }
 
-    /// Takes the lease and edits the spec; returns the lease's id.
-    fn claim(
-        &self,
-        ask: &claim::Ask,
-        inventory: &crate::chip::Inventory,
-        peek: &Peek<'_>,
-        spec: &mut Value,
-        bore: Option<&str>,
-    ) -> Result<String> {
+    /// Takes the lease, and puts it into the spec.
+    fn grant(&self, ask: &Ask, inventory: &Inventory, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<()> {
         if let Some(fault) = &self.loaded.fault {
             return Err(anyhow::anyhow!("{fault:#}: mend it, containers without chips start all the same"));
         }
         if self.invocation.action == Action::Restore && !ask.is_adopted() {
             return Err(Invalid::Restore(ask.origin()).into());
-        }
-        if let (Some(at), claim::Ask::Grant(_)) = (peek.mount_over_nodes(), ask) {
-            return Err(Invalid::Mount(at.to_owned()).into());
         }
         let path = std::env::var_os("PATH");
         let claimant = Claimant {
@@ -187,7 +172,7 @@ impl Call<'_> {
         }
         info!("{}: {} for {}, {} µs", self.name(), lease.chips, lease.request, self.started.elapsed().as_micros());
         spec::apply(spec, &claim.edit)?;
-        Ok(lease.id.clone())
+        self.bundle.replace(spec, &lease.id)
     }
 }
 
