@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
+use crate::kernel;
 use crate::settings::Settings;
 use crate::topology::{self, InstanceType};
 
@@ -69,6 +70,12 @@ impl Host {
             Err(error) if error.kind() == ErrorKind::NotFound => self.dev_chips()?,
             Err(error) => return Err(error).with_context(|| format!("{} cannot be read", class.display())),
         };
+        // An instance has chips of one kind, so one file tells it for all.
+        if let Some(first) = chips.first() {
+            let path = class.join(first.id.node_name()).join("info/architecture/device_name");
+            let name = readable(&path)?.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
+            chips.iter_mut().for_each(|chip| chip.architecture.clone_from(&name));
+        }
         // The table is asked only where sysfs is silent.
         let silent = |chip: &Chip| chip.cores.is_none() || chip.linked.is_none() || chip.architecture.is_none();
         if chips.iter().any(silent)
@@ -92,7 +99,7 @@ impl Host {
     fn sysfs_chip(&self, class: &Path, id: ChipId) -> Result<Chip> {
         let folder = class.join(id.node_name());
         let path = folder.join("dev");
-        let dev = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let dev = kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let number: DeviceNumber =
             dev.trim().parse().map_err(|()| anyhow::anyhow!("{} holds no device number but {:?}", path.display(), dev))?;
         let mut health = self.ready(&folder.join("reset"))?;
@@ -105,9 +112,7 @@ impl Host {
             number,
             cores: readable(&folder.join("core_count"))?.and_then(|text| text.trim().parse().ok()),
             linked: readable(&folder.join("connected_devices"))?.and_then(|text| parse_connected(&text)),
-            architecture: readable(&folder.join("info/architecture/device_name"))?
-                .map(|text| text.trim().to_owned())
-                .filter(|name| !name.is_empty()),
+            architecture: None,
             health,
             node,
         })
@@ -158,7 +163,7 @@ impl Host {
 
     /// What sysfs `reset` says.
     fn ready(&self, path: &Path) -> Result<Health> {
-        match fs::read_to_string(path) {
+        match kernel::text(path) {
             Ok(text) => Ok(parse_reset(&text)),
             // Drivers before there was such a file.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Health::Ready),
@@ -245,8 +250,8 @@ fn host_node(metadata: &fs::Metadata) -> HostNode {
 
 /// A file that may be missing.
 fn read_optional(path: &Path) -> Result<Option<String>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+    match kernel::text(path) {
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }

@@ -23,6 +23,7 @@ pub mod bundle;
 pub mod claim;
 pub mod host;
 pub mod journal;
+pub mod kernel;
 pub mod process;
 pub mod programs;
 pub mod settings;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::kernel;
 use crate::lease::{Holder, Lease, Life, Seen};
 
 /// The inode of the initial pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
@@ -78,7 +79,7 @@ impl Processes {
     /// It cannot be read.
     pub fn boot_id(&self) -> Result<String> {
         let path = self.proc.join("sys/kernel/random/boot_id");
-        let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let text = kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         Ok(text.trim().to_owned())
     }
 
@@ -89,7 +90,7 @@ impl Processes {
     pub fn oneself(&self) -> Result<Oneself> {
         let pid = nix::unistd::getpid().as_raw();
         let path = self.proc.join("self/status");
-        let status = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let status = kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))?;
         let capabilities = parse_effective(&status).with_context(|| format!("{} names no CapEff", path.display()))?;
         Ok(Oneself {
             holder: self.holder(pid)?,
@@ -115,7 +116,7 @@ impl Processes {
     /// What is known of a pid.
     #[must_use]
     pub fn seen(&self, pid: i32) -> Seen {
-        match fs::read(self.proc.join(format!("{pid}/stat"))) {
+        match kernel::read(&self.proc.join(format!("{pid}/stat"))) {
             Ok(stat) => parse_stat(&stat).unwrap_or(Seen::Unreadable),
             // ESRCH: it ended between open and read.
             Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH) => Seen::Gone,
@@ -174,7 +175,7 @@ impl Processes {
     pub fn own_cgroup(&self, pid: i32) -> Result<Option<String>> {
         let read = |who: &str| {
             let path = self.proc.join(who).join("cgroup");
-            fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
+            kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))
         };
         Ok(pick_cgroup(&read(&pid.to_string())?, &read("self")?))
     }
@@ -267,7 +268,7 @@ fn cgroup_folder(cgroup: &str, mountinfo: &str) -> Option<PathBuf> {
 /// Is a process in this cgroup or below it? A cgroup that is gone has none.
 fn populated(folder: &Path, depth: u32) -> Life {
     let gone = |error: &std::io::Error| matches!(error.raw_os_error(), Some(nix::libc::ENOENT | nix::libc::ENODEV));
-    match fs::read(folder.join("cgroup.procs")) {
+    match kernel::read(&folder.join("cgroup.procs")) {
         Ok(pids) if !pids.is_empty() => return Life::Live,
         Ok(_) => {}
         // cgroup v2, threaded: the processes are named in the domain above.

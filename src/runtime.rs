@@ -65,23 +65,22 @@ fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Resu
     // What cannot be read asks for nothing that we could know of, and the runtime has its own words for it.
     let Ok(bundle) = Bundle::read(folder, invocation.config) else { return Ok(()) };
     let normal;
-    let text = match Peek::parse(bundle.text()) {
-        Ok(peek) if asks_for_nothing(&peek) => return Ok(()),
-        Ok(_) => bundle.text(),
+    let (text, peek) = match Peek::parse(bundle.text()) {
+        Ok(peek) => (bundle.text(), peek),
         Err(_) => {
             // A key twice is an error to serde, and none to the runtimes.
             let Ok(value) = bundle.value() else { return Ok(()) };
-            normal = value.to_string();
-            normal.as_bytes()
+            normal = value.to_string().into_bytes();
+            let Ok(peek) = Peek::parse(&normal) else { return Ok(()) };
+            (&*normal, peek)
         }
     };
-    let Ok(peek) = Peek::parse(text) else { return Ok(()) };
     if asks_for_nothing(&peek) {
         return Ok(());
     }
     let host = Host::new(&loaded.settings);
     journal::open(&host.log, loaded.settings.log_level);
-    serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, serde_json::from_slice(text)?)
+    serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, text, peek)
 }
 
 /// Is there nothing in this spec that needs a look at the host?
@@ -102,11 +101,15 @@ struct Call<'a> {
 }
 
 /// Serves a container that asks for chips, or whose spec was edited before.
-fn serve(call: &Call<'_>, mut spec: Value) -> Result<()> {
+fn serve(call: &Call<'_>, text: &[u8], peek: Peek<'_>) -> Result<()> {
+    let mut spec: Value = serde_json::from_slice(text)?;
     let edited = spec::is_edited(&spec);
     let bore = spec::revert(&mut spec)?;
-    let text = spec.to_string();
-    let peek = Peek::parse(text.as_bytes())?;
+    let reverted = edited.then(|| spec.to_string());
+    let peek = match &reverted {
+        Some(text) => Peek::parse(text.as_bytes())?,
+        None => peek,
+    };
     let request = request::read(&peek, call.loaded.settings.accept_env).map_err(|error| call.refused(error.into()))?;
     let asks = request.is_some();
     match call.ask(&peek, request) {
@@ -119,10 +122,9 @@ fn serve(call: &Call<'_>, mut spec: Value) -> Result<()> {
         Err(error) if asks => return Err(call.refused(error)),
         Err(error) => warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name()),
     }
-    if edited {
+    if let Some(reverted) = reverted {
         // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
-        let reverted = serde_json::from_str(&text)?;
-        if let Err(error) = call.bundle.replace(&reverted, "reverted") {
+        if let Err(error) = call.bundle.replace(&serde_json::from_str(&reverted)?, "reverted") {
             warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
         }
     }

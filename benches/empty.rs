@@ -1,0 +1,3 @@
+//! What the hook is measured against: a program of the same build that does nothing.
+
+fn main() {}
