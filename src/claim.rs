@@ -15,7 +15,7 @@ use crate::lease::{Lease, Ledger, Mode, State};
 use crate::peek::Peek;
 use crate::process::{Oneself, Processes};
 use crate::request::{Invalid, Origin, Request, Want};
-use crate::select::{self, Choice, Warning};
+use crate::select::{self, Candidate, Choice, Warning};
 use crate::settings::{Manual, Settings};
 use crate::spec::{Delivery, Edit, Subject};
 use crate::store::{Locked, Store};
@@ -82,6 +82,8 @@ pub struct Claim {
     pub edit: Edit,
     /// What the administrator should know.
     pub warnings: Vec<String>,
+    /// The runs that could have been chosen.
+    pub considered: Vec<Candidate>,
 }
 
 /// Puts the request of a spec and its device nodes together. `None`: it asks for nothing.
@@ -135,18 +137,44 @@ pub struct Case<'a> {
 pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let Claimant { settings, host, .. } = case.claimant;
     let processes = Processes::new(&host.proc)?;
+    let oneself = entitled(host, &processes)?;
+    let mut locked = lock_and_reap(host, settings, &processes)?;
+    let claim = case.decide(&locked.ledger, oneself)?;
+    locked.ledger.claim(claim.lease.clone())?;
+    locked.commit()?;
+    Ok(claim)
+}
+
+/// Works out the same without the lock, and writes nothing down.
+///
+/// # Errors
+/// As [`claim`].
+pub fn plan(case: &Case<'_>) -> Result<Claim> {
+    let processes = Processes::new(&case.claimant.host.proc)?;
+    let oneself = entitled(case.claimant.host, &processes)?;
+    case.decide(&look(case.claimant.host, &processes)?, oneself)
+}
+
+/// The live leases, read without the lock.
+///
+/// # Errors
+/// As [`Store::load`].
+pub fn look(host: &Host, processes: &Processes) -> Result<Ledger> {
+    let mut ledger = Store::new(&host.state, processes.boot_id()?).load()?;
+    let namespaces = processes.namespaces(ledger.leases());
+    ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
+    Ok(ledger)
+}
+
+/// This process, where it may give chips of this host away.
+fn entitled(host: &Host, processes: &Processes) -> Result<Oneself> {
     let oneself = processes.oneself()?;
     ensure!(
         oneself.initial_pidns || host.own_state,
         "this is another pid namespace than the host's (a Docker in a Docker?), where a second ledger would give chips away twice: \
          set state-dir to a folder that all who give chips of this host share"
     );
-    let mut locked = lock_and_reap(host, settings, &processes)?;
-    still_running(&locked.ledger, case.bore)?;
-    let decided = case.decide(&locked.ledger, oneself)?;
-    locked.ledger.claim(decided.lease.clone())?;
-    locked.commit()?;
-    Ok(decided)
+    Ok(oneself)
 }
 
 /// The lock, with each dead lease dropped from the ledger under it.
@@ -185,30 +213,32 @@ fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
 
 impl Case<'_> {
     /// Chooses chips, and works out the lease and the edit: all of a claim but the commit.
-    ///
-    /// # Errors
-    /// As [`claim`].
-    pub fn decide(&self, ledger: &Ledger, oneself: Oneself) -> Result<Claim> {
+    fn decide(&self, ledger: &Ledger, oneself: Oneself) -> Result<Claim> {
+        still_running(ledger, self.bore)?;
         let Claimant { settings, host, .. } = self.claimant;
         let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let held = ledger.held(since.get(..10).unwrap_or(&since));
         let choose = |want| select::select(self.inventory, &held, want, &settings.policy());
         let mut warnings = Vec::new();
-        let mut warn = |choice: &Choice| warnings.extend(choice.warnings.iter().map(Warning::to_string));
+        let mut considered = Vec::new();
+        let mut note = |choice: Choice| {
+            warnings.extend(choice.warnings.iter().map(Warning::to_string));
+            considered = choice.considered;
+            choice.chips
+        };
         let (chips, terms, delivery, request) = match self.ask {
             Ask::Grant(request) => {
                 if let Some(at) = self.spec.mount_over_nodes() {
                     bail!(Invalid::Mount(at.to_owned()));
                 }
-                let choice = choose(request.want)?;
-                warn(&choice);
-                let terms = self.terms(choice.chips, settings.device_naming)?;
+                let chips = note(choose(request.want)?);
+                let terms = self.terms(chips, settings.device_naming)?;
                 let delivery = delivery(host, self.subject, &oneself, &terms.nodes)?;
-                (choice.chips, terms, delivery, request.want.to_string())
+                (chips, terms, delivery, request.want.to_string())
             }
             Ask::Given { nodes, chips, exclusive } => {
                 let env = if *exclusive {
-                    warn(&choose(Want::Ids(*chips))?);
+                    note(choose(Want::Ids(*chips))?);
                     self.terms(*chips, naming_of(self.inventory, nodes))?.env
                 } else {
                     Vec::new()
@@ -247,7 +277,7 @@ impl Case<'_> {
             // Longer than the hook itself waits for the lock, so that it is the hook that says what was wrong.
             hook_timeout: i64::try_from(settings.lock_timeout.as_secs())?.saturating_add(20),
         };
-        Ok(Claim { lease, edit, warnings })
+        Ok(Claim { lease, edit, warnings, considered })
     }
 
     fn terms(&self, chips: ChipSet, naming: Naming) -> Result<Terms> {

@@ -1,10 +1,11 @@
 //! The administrator's command line, one file a verb.
 
+mod plan;
 mod simulate;
 mod status;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -21,9 +22,10 @@ use crate::settings::{Flags, Loaded, Settings};
     version,
     arg_required_else_help = true,
     after_help = "\
-Example: a host that is not there, a look at it\n\
+Example: a host that is not there, a look at it, and what a request would get\n\
   neuron-ctk simulate trn1.32xlarge /tmp/host\n\
-  neuron-ctk --host-root /tmp/host status\n\n\
+  neuron-ctk --host-root /tmp/host status\n\
+  neuron-ctk --host-root /tmp/host plan --annotation aws.amazon.com/neuron=4\n\n\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the chips cannot be had."
 )]
 struct Cli {
@@ -39,6 +41,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Plan(plan::Plan),
     Simulate(simulate::Simulate),
     Status(status::Status),
 }
@@ -62,18 +65,17 @@ pub fn run(args: &[OsString]) -> Result<()> {
         let (settings, _) = Loaded::new(&flags, |name| std::env::var_os(name)).sound()?;
         Ok::<(Host, Settings), anyhow::Error>((Host::new(&settings), settings))
     };
-    let text = match cli.verb {
-        Verb::Simulate(verb) => verb.run()?,
-        Verb::Status(verb) => {
-            let (host, settings) = context()?;
-            verb.run(&host, &settings)?
-        }
+    let mut out = io::stdout().lock();
+    let done = match cli.verb {
+        Verb::Plan(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
+        Verb::Simulate(verb) => verb.run(&mut out),
+        Verb::Status(verb) => context().and_then(|(host, settings)| verb.run(&host, &settings, &mut out)),
     };
     // A reader who has seen enough (`| head`) is no error.
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    done.or_else(|error| match error.downcast_ref::<io::Error>() {
+        Some(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
+    })
 }
 
 /// The command line was not understood.

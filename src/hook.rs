@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use log::{info, warn};
@@ -35,6 +36,7 @@ struct Arguments {
 /// # Errors
 /// What does not fit: the runtime must not start the container then.
 pub fn run(args: &[OsString]) -> Result<()> {
+    let started = Instant::now();
     let args = parse(args)?;
     let loaded = Loaded::new(&args.flags, |_| None);
     let host = Host::new(&loaded.settings);
@@ -43,7 +45,8 @@ pub fn run(args: &[OsString]) -> Result<()> {
         // Settings that are at fault could hide where the ledger is.
         let (settings, _) = loaded.sound()?;
         let chips = bind(&host, &settings, &args.granted, &container)?;
-        info!("{}: {chips} bound to pid {}", short_container(&container.id), container.pid);
+        let took = started.elapsed().as_micros();
+        info!("{}: bound: chips {chips} to pid {}, {took} µs", short_container(&container.id), container.pid);
         Ok(())
     });
     match done {

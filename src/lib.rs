@@ -15,7 +15,7 @@ macro_rules! pure {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { words chip topology peek request select lease grant spec }
+pure! { words picture chip topology peek request select lease grant spec }
 
 // Touching the host.
 pub mod bind;

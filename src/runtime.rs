@@ -80,7 +80,8 @@ fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Resu
     }
     let host = Host::new(&loaded.settings);
     journal::open(&host.log, loaded.settings.log_level);
-    serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, text, peek)
+    let served = serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, text, peek);
+    if loaded.settings.dry_run { Ok(()) } else { served }
 }
 
 /// Is there nothing in this spec that needs a look at the host?
@@ -122,7 +123,7 @@ fn serve(call: &Call<'_>, text: &[u8], peek: Peek<'_>) -> Result<()> {
         Err(error) if asks => return Err(call.refused(error)),
         Err(error) => warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name()),
     }
-    if let Some(reverted) = reverted {
+    if let Some(reverted) = reverted.filter(|_| !call.loaded.settings.dry_run) {
         // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
         if let Err(error) = call.bundle.replace(&serde_json::from_str(&reverted)?, "reverted") {
             warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
@@ -134,8 +135,13 @@ fn serve(call: &Call<'_>, text: &[u8], peek: Peek<'_>) -> Result<()> {
 impl Call<'_> {
     /// Notes a refusal, and hands it on.
     fn refused(&self, error: anyhow::Error) -> anyhow::Error {
-        warn!("{}: refused: {error:#}", self.name());
+        warn!("{}: {}: {error:#}", self.name(), self.would("refused"));
         error
+    }
+
+    /// What is done, or in a dry run only would be.
+    fn would(&self, done: &str) -> String {
+        if self.loaded.settings.dry_run { format!("dry run, would be {done}") } else { done.to_owned() }
     }
 
     /// What the container asks for, on this host.
@@ -167,12 +173,17 @@ impl Call<'_> {
             hook: programs::hook(&self.loaded.settings, self.called_as, path.as_deref())?,
         };
         let subject = spec::Subject::of(spec);
-        let claim = claim::claim(&Case { claimant: &claimant, ask, spec: peek, subject: &subject, inventory, bore })?;
+        let case = Case { claimant: &claimant, ask, spec: peek, subject: &subject, inventory, bore };
+        let dry = self.loaded.settings.dry_run;
+        let claim = if dry { claim::plan(&case) } else { claim::claim(&case) }?;
         let lease = &claim.lease;
-        for warning in &claim.warnings {
-            warn!("{}: {warning}", self.name());
+        let done = self.would(if ask.is_adopted() { "recorded" } else { "granted" });
+        let remarks: String = claim.warnings.iter().map(|warning| format!("; {warning}")).collect();
+        let took = self.started.elapsed().as_micros();
+        info!("{}: {done}: chips {} for {}, {took} µs{remarks}", self.name(), lease.chips, lease.request);
+        if dry {
+            return Ok(());
         }
-        info!("{}: {} for {}, {} µs", self.name(), lease.chips, lease.request, self.started.elapsed().as_micros());
         spec::apply(spec, &claim.edit)?;
         self.bundle.replace(spec, &lease.id)
     }

@@ -8,6 +8,7 @@
 
 mod shortage;
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
@@ -56,6 +57,19 @@ pub struct Choice {
     pub chips: ChipSet,
     /// What the administrator should know about it.
     pub warnings: Vec<Warning>,
+    /// The runs that a count could be served with, ascending; none where the chips were named.
+    pub considered: Vec<Candidate>,
+}
+
+/// A run that a count could be served with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// The run.
+    pub run: ChipSet,
+    /// How many aligned blocks of 8, of 4 and of 2 free chips stay whole when it is taken.
+    pub leaves: [usize; 3],
+    /// The length of the stretch of free chips that it is taken from.
+    pub gap: u32,
 }
 
 /// A grant that is served though it may disappoint.
@@ -76,6 +90,12 @@ impl fmt::Display for Warning {
             Self::Unlinked(chips) => write!(f, "chips {chips} are not connected by NeuronLink among themselves"),
         }
     }
+}
+
+/// The chips that may be given now.
+#[must_use]
+pub fn free(inventory: &Inventory, held: &[Held], policy: &Policy) -> ChipSet {
+    Host { inventory, held, policy, torus: false }.free()
 }
 
 /// Chooses the chips for a request.
@@ -138,11 +158,10 @@ impl Host<'_> {
             let total = present.len();
             return Err(Shortage::NotEnough { asked, free: free.len(), total, taken: self.taken(present.difference(free)) });
         }
-        let best = runs_of(free, wanted)
-            .filter(|run| self.serves(*run))
-            .max_by_key(|run| (whole_blocks(free.difference(*run)), std::cmp::Reverse((gap(free, *run), run.first()))));
-        if let Some(chips) = best {
-            return Ok(Choice { chips, warnings: self.warnings(chips) });
+        let candidate = |run| Candidate { run, leaves: whole_blocks(free.difference(run)), gap: gap(free, run) };
+        let considered: Vec<_> = runs_of(free, wanted).filter(|run| self.serves(*run)).map(candidate).collect();
+        if let Some(best) = considered.iter().max_by_key(|of| (of.leaves, Reverse((of.gap, of.run.first())))) {
+            return Ok(Choice { chips: best.run, warnings: self.warnings(best.run), considered });
         }
         if !runs_of(present, wanted).any(|run| self.serves(run)) {
             let need = if runs_of(present, wanted).next().is_none() { "exist" } else { self.need(wanted) };
@@ -181,7 +200,7 @@ impl Host<'_> {
         if self.policy.strict_counts && self.torus && !torus_shape(chips) {
             return Err(Shortage::OddOnTorus(asked));
         }
-        Ok(Choice { chips, warnings: self.warnings(chips) })
+        Ok(Choice { chips, warnings: self.warnings(chips), considered: Vec::new() })
     }
 
     /// The chips that may be given now.

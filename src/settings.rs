@@ -50,6 +50,8 @@ pub struct Settings {
     pub lock_timeout: Duration,
     /// The hook's executable; default: beside the wrapper's own link.
     pub hook_path: Option<PathBuf>,
+    /// Only log what would be done, and pass every container through unchanged?
+    pub dry_run: bool,
     /// The log; default `/var/log/neuron-container-runtime.log`.
     pub log_file: Option<PathBuf>,
     /// What is logged.
@@ -76,6 +78,7 @@ impl Default for Settings {
             ipc_lock: true,
             lock_timeout: Duration::from_secs(10),
             hook_path: None,
+            dry_run: false,
             log_file: None,
             log_level: log::LevelFilter::Info,
             state_dir: None,
@@ -234,6 +237,7 @@ mod tests {
             ipc-lock = false
             lock-timeout = "1m 30s"
             hook-path = "/opt/hook"
+            dry-run = true
             log-file = "/tmp/log"
             log-level = "debug"
             state-dir = "/srv/state"
@@ -245,6 +249,7 @@ mod tests {
         assert_eq!((set.accept_env, set.require_links, set.strict_counts, set.ipc_lock), (false, false, true, false));
         assert_eq!((set.reserved_chips.to_string(), set.max_chips), ("0,15".to_owned(), Some(8)));
         assert_eq!((set.device_naming, set.manual_devices), (Naming::Host, Manual::Exclusive));
+        assert!(set.dry_run);
         assert_eq!((set.lock_timeout, set.log_level), (Duration::from_secs(90), log::LevelFilter::Debug));
         let default = Settings::parse("").unwrap();
         assert_eq!(default.runtimes, ["runc", "crun"]);

@@ -5,7 +5,7 @@
 //! and EPERM where not. Without root regular files stand for them.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub(super) struct Simulate {
 
 impl Simulate {
     /// Makes the host, and says what to do with it.
-    pub(super) fn run(&self) -> Result<String> {
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
         let mut row = instance_type(&self.kind).with_context(|| {
             let known: Vec<_> = instance_types().into_iter().map(|row| row.name).collect();
             format!("{} is no instance type with Neuron chips: {}", crate::words::quoted(&self.kind), known.join(", "))
@@ -51,11 +51,10 @@ impl Simulate {
         make_empty(&self.dir)?;
         let nodes = write(&self.dir, &row, major)?;
         let dir = self.dir.display();
-        Ok(format!(
-            "{dir} stands for a {} with {}: {nodes}\n\n  neuron-ctk --host-root {dir} status\n\nTo undo: rm -r {dir}\n",
-            row.name,
-            crate::words::count(row.chips, "Neuron chip")
-        ))
+        let chips = crate::words::count(row.chips, "Neuron chip");
+        writeln!(out, "{dir} stands for a {} with {chips}: {nodes}\n", row.name)?;
+        writeln!(out, "  neuron-ctk --host-root {dir} status\n\nTo undo: rm -r {dir}")?;
+        Ok(())
     }
 }
 

@@ -2,39 +2,83 @@
 //!
 //! Reads without the lock, changes nothing, needs no root. A lease whose holder is dead is never shown.
 
+pub(super) mod table;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::chip::{Chip, ChipSet, Health};
+use crate::chip::{Chip, ChipSet, Health, Inventory};
+use crate::claim::look;
 use crate::host::Host;
-use crate::lease::{Lease, Ledger, Mode};
+use crate::lease::{Lease, Mode};
+use crate::picture::Paint;
 use crate::process::Processes;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::words::{count, short_container};
 
 /// Show the chips of this host and who holds them
 #[derive(Debug, Args)]
-#[command(after_help = "Example: neuron-ctk status --json | jq .remaining")]
+#[command(after_help = "Examples:\n  neuron-ctk status --topology\n  neuron-ctk status --json | jq .remaining")]
 pub(super) struct Status {
     /// One JSON document
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["topology", "watch"])]
     json: bool,
+    /// Draw the chips as NeuronLink connects them
+    #[arg(long)]
+    topology: bool,
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
 }
 
 impl Status {
     /// Looks, and shows.
-    pub(super) fn run(&self, host: &Host, settings: &Settings) -> Result<String> {
-        let report = Report::new(host, settings)?;
-        Ok(if self.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.table() })
+    pub(super) fn run(&self, host: &Host, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+        if self.json {
+            let (report, _) = Report::new(host, settings)?;
+            writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            return Ok(());
+        }
+        let paint = paint();
+        if !self.watch {
+            return self.show(host, settings, paint, out);
+        }
+        loop {
+            let mut page = Vec::new();
+            self.show(host, settings, paint, &mut page)?;
+            if io::stdout().is_terminal() {
+                // Home, each line cleared to its end, then the rest of the screen: no flicker.
+                let page = String::from_utf8_lossy(&page).replace('\n', "\u{1b}[K\n");
+                write!(out, "\u{1b}[H{page}\u{1b}[J")?;
+            } else {
+                out.write_all(&page)?;
+                writeln!(out)?;
+            }
+            out.flush()?;
+            std::thread::sleep(Duration::from_secs(2));
+        }
     }
+
+    fn show(&self, host: &Host, settings: &Settings, paint: Paint, out: &mut dyn Write) -> Result<()> {
+        let (report, inventory) = Report::new(host, settings)?;
+        out.write_all(table::page(&report, &inventory, self.topology, paint).as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Colours on a terminal, unless NO_COLOR is set (no-color.org) or the terminal can do none.
+pub(super) fn paint() -> Paint {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    if io::stdout().is_terminal() && !set("NO_COLOR") && !dumb { Paint::Colour } else { Paint::Plain }
 }
 
 /// The document of `--json`.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(super) struct Report {
     version: u32,
     instance_type: Option<String>,
     driver_version: Option<String>,
@@ -104,49 +148,22 @@ struct LeaseReport {
 }
 
 impl Report {
-    fn new(host: &Host, settings: &Settings) -> Result<Self> {
+    /// Looks at the host; the inventory is what pictures are drawn of.
+    pub(super) fn new(host: &Host, settings: &Settings) -> Result<(Self, Inventory)> {
         let inventory = host.discover()?;
         let processes = Processes::new(&host.proc)?;
-        let mut ledger: Ledger = Store::new(&host.state, processes.boot_id()?).load()?;
-        let namespaces = processes.namespaces(ledger.leases());
-        ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
+        let ledger = look(host, &processes)?;
         let chips: Vec<_> = inventory.chips.iter().map(|chip| ChipReport::new(chip, host, settings, ledger.leases())).collect();
-        Ok(Self {
+        let report = Self {
             version: 1,
-            instance_type: inventory.instance_type,
-            driver_version: inventory.driver_version,
+            instance_type: inventory.instance_type.clone(),
+            driver_version: inventory.driver_version.clone(),
             registered: chips.len(),
             remaining: chips.iter().filter(|chip| chip.state == State::Free).count(),
             chips,
             leases: ledger.leases().iter().cloned().map(LeaseReport::new).collect(),
-        })
-    }
-
-    fn table(&self) -> String {
-        let kind = self.instance_type.as_deref().unwrap_or("this host");
-        let driver = self.driver_version.as_deref().map_or_else(String::new, |version| format!(", driver {version}"));
-        let chips = u32::try_from(self.registered).unwrap_or(u32::MAX);
-        if chips == 0 {
-            return format!("{kind}{driver}: no Neuron chips. Is the driver (aws-neuronx-dkms) loaded?\n");
-        }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["CHIP", "CORES", "LINKS", "STATE", "CONTAINER"]);
-        for chip in &self.chips {
-            let cores = chip.cores.map_or_else(|| "?".to_owned(), |cores| cores.to_string());
-            let links = chip.connected.map_or_else(|| "?".to_owned(), |links| links.to_string());
-            // More than one holder is a conflict, and each is named.
-            let holders = chip.containers.iter().map(|name| short_container(name)).collect::<Vec<_>>().join(" and ");
-            let conflict = if chip.containers.len() > 1 { " (conflict)" } else { "" };
-            let parts = [holders + conflict, chip.fault.clone().unwrap_or_default()];
-            let holders = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
-            table.add_row([chip.id.to_string(), cores, links, chip.state.word().to_owned(), holders]);
-        }
-        table.column_iter_mut().for_each(|column| {
-            column.set_padding((0, 2));
-        });
-        let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        format!("{kind}{driver}: {}, {} free\n\n{}\n", count(chips, "Neuron chip"), self.remaining, lines.join("\n"))
+        };
+        Ok((report, inventory))
     }
 }
 

@@ -18,16 +18,22 @@ pub(super) struct Undo {
     /// How nodes were delivered.
     pub(super) delivery: Delivery,
     /// Lists and maps that were not there, as JSON pointers, in the order of their making.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) made: Vec<String>,
     /// The same for those that were `null`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) nulls: Vec<String>,
     /// Environment entries that were replaced: position and old text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) env: Vec<(usize, String)>,
     /// Names of the variables that were added.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) added: Vec<String>,
     /// Capability sets that `CAP_IPC_LOCK` was added to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) sets: Vec<String>,
     /// Device entries that were taken out: position and entry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) devices: Vec<(usize, Value)>,
 }
 
