@@ -7,12 +7,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use log::warn;
 
 use crate::chip::{ChipId, ChipSet, DeviceNumber};
 use crate::claim::lock_and_reap;
 use crate::host::{Host, number_of, parse_node_name};
 use crate::process::Processes;
 use crate::settings::Settings;
+use crate::words::short_container;
 
 /// What the wrapper granted, as it put it into the hook's arguments.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Granted {
     pub nodes: Vec<(ChipId, String, DeviceNumber)>,
     /// The container's root, on the host.
     pub rootfs: PathBuf,
+    /// Only recorded: nothing that is found may stop the container.
+    pub adopted: bool,
 }
 
 /// The container, as the runtime tells of it.
@@ -43,7 +47,11 @@ pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Con
     let holder = processes.holder(container.pid).context("the container's process")?;
     // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
     let root = host.proc.join(container.pid.to_string()).join("root").join(granted.rootfs.strip_prefix("/").unwrap_or(&granted.rootfs));
-    check_nodes(host, &root, &granted.nodes)?;
+    match check_nodes(host, &root, &granted.nodes) {
+        // An adopted lease only records what somebody else gave: it is bound all the same.
+        Err(error) if granted.adopted => warn!("{}: {error:#}", short_container(&container.id)),
+        checked => checked?,
+    }
     let cgroup = processes.own_cgroup(container.pid)?;
 
     let mut locked = lock_and_reap(host, settings, &processes)?;

@@ -1,5 +1,6 @@
 //! The administrator's command line, one file a verb.
 
+mod demo;
 mod plan;
 mod simulate;
 mod status;
@@ -41,9 +42,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Demo(demo::Demo),
     Plan(plan::Plan),
     Simulate(simulate::Simulate),
     Status(status::Status),
+    /// The demo's low-level runtime, where there is no runc
+    #[command(hide = true, disable_help_flag = true)]
+    StandIn {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// What the demo's containers run
+    #[command(hide = true)]
+    Inside {
+        #[arg(long, default_value = "/dev")]
+        dev: PathBuf,
+    },
 }
 
 /// Runs the command line.
@@ -67,6 +81,9 @@ pub fn run(args: &[OsString]) -> Result<()> {
     };
     let mut out = io::stdout().lock();
     let done = match cli.verb {
+        Verb::Demo(verb) => verb.run(&mut out),
+        Verb::StandIn { args } => demo::standin::run(&args),
+        Verb::Inside { dev } => demo::inside(&dev, &mut out),
         Verb::Plan(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
         Verb::Simulate(verb) => verb.run(&mut out),
         Verb::Status(verb) => context().and_then(|(host, settings)| verb.run(&host, &settings, &mut out)),

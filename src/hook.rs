@@ -28,7 +28,6 @@ const LONGEST_STATE: u64 = 4 << 20;
 struct Arguments {
     granted: Granted,
     flags: Flags,
-    adopted: bool,
 }
 
 /// Runs as the hook.
@@ -50,7 +49,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
         Ok(())
     });
     match done {
-        Err(error) if args.adopted => {
+        Err(error) if args.granted.adopted => {
             warn!("lease {}: its chips are not recorded as taken: {error:#}", args.granted.lease);
             Ok(())
         }
@@ -82,9 +81,8 @@ fn parse(args: &[OsString]) -> Result<Arguments> {
         ),
     }
     let mut parsed = Arguments {
-        granted: Granted { lease: String::new(), nodes: Vec::new(), rootfs: PathBuf::new() },
+        granted: Granted { lease: String::new(), nodes: Vec::new(), rootfs: PathBuf::new(), adopted: false },
         flags: Flags::default(),
-        adopted: false,
     };
     while let Some(name) = args.next() {
         let mut value = || args.next().with_context(|| format!("{name} needs a value"));
@@ -93,7 +91,7 @@ fn parse(args: &[OsString]) -> Result<Arguments> {
             "--rootfs" => parsed.granted.rootfs = value()?.into(),
             "--host-root" => parsed.flags.host_root = Some(value()?.into()),
             "--settings" => parsed.flags.settings = Some(value()?.into()),
-            "--adopted" => parsed.adopted = true,
+            "--adopted" => parsed.granted.adopted = true,
             "--node" => {
                 let value = value()?;
                 let (chip, path, number) = parse_argument(value).with_context(|| format!("--node {value} is not CHIP=PATH=MAJOR:MINOR"))?;
@@ -121,7 +119,7 @@ mod tests {
         let line = "neuron-container-hook createRuntime --lease 1f --node 4=/dev/neuron0=240:4 --node 5=/dev/neuron1=240:5 \
              --rootfs /b/rootfs --host-root /h --settings /s --adopted";
         let parsed = parse(&words(line)).unwrap();
-        assert_eq!((&*parsed.granted.lease, parsed.adopted), ("1f", true));
+        assert_eq!((&*parsed.granted.lease, parsed.granted.adopted), ("1f", true));
         assert_eq!(parsed.granted.rootfs, PathBuf::from("/b/rootfs"));
         assert_eq!(parsed.granted.nodes.len(), 2);
         assert_eq!((parsed.flags.host_root, parsed.flags.settings), (Some("/h".into()), Some("/s".into())));

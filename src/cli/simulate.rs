@@ -36,20 +36,13 @@ pub(super) struct Simulate {
 impl Simulate {
     /// Makes the host, and says what to do with it.
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let mut row = instance_type(&self.kind).with_context(|| {
-            let known: Vec<_> = instance_types().into_iter().map(|row| row.name).collect();
-            format!("{} is no instance type with Neuron chips: {}", crate::words::quoted(&self.kind), known.join(", "))
-        })?;
+        let mut row = instance_type(&self.kind).with_context(|| unknown(&self.kind))?;
         if let Some(chips) = self.chips {
             row.chips = chips;
             row.links = Links::Ring;
         }
-        let devices = fs::read_to_string("/proc/devices").unwrap_or_default();
-        // 240 to 254 are for local use (Documentation/admin-guide/devices.txt).
-        let major =
-            (240..=254).find(|major| !parse_majors(&devices).contains(major)).context("every major from 240 to 254 is in use here")?;
         make_empty(&self.dir)?;
-        let nodes = write(&self.dir, &row, major)?;
+        let nodes = write_host(&self.dir, &row)?;
         let dir = self.dir.display();
         let chips = crate::words::count(row.chips, "Neuron chip");
         writeln!(out, "{dir} stands for a {} with {chips}: {nodes}\n", row.name)?;
@@ -69,8 +62,17 @@ fn make_empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What is said of a type that has no chips.
+pub(super) fn unknown(kind: &str) -> String {
+    let known: Vec<_> = instance_types().into_iter().map(|row| row.name).collect();
+    format!("{} is no instance type with Neuron chips: {}", crate::words::quoted(kind), known.join(", "))
+}
+
 /// Writes the host; says what its nodes are.
-fn write(dir: &Path, row: &InstanceType, major: u32) -> Result<String> {
+pub(super) fn write_host(dir: &Path, row: &InstanceType) -> Result<String> {
+    let devices = fs::read_to_string("/proc/devices").unwrap_or_default();
+    // 240 to 254 are for local use (Documentation/admin-guide/devices.txt).
+    let major = (240..=254).find(|major| !parse_majors(&devices).contains(major)).context("every major from 240 to 254 is in use here")?;
     put(dir, "sys/class/dmi/id/product_name", &format!("{}\n", row.name))?;
     put(dir, "sys/module/neuron/version", "2.24.7.0\n")?;
     put(dir, "sys/module/neuron/refcnt", "0\n")?;

@@ -133,7 +133,7 @@ impl State {
 
 /// A lease as in the ledger, but for the environment that it gave.
 #[derive(Debug, Serialize)]
-struct LeaseReport {
+pub(super) struct LeaseReport {
     id: String,
     container: String,
     root: String,
@@ -167,6 +167,23 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Chips in state free.
+    pub(super) fn free(&self) -> usize {
+        self.remaining
+    }
+
+    /// The lowest free chip.
+    pub(super) fn first_free(&self) -> Option<u32> {
+        self.chips.iter().find(|chip| chip.state == State::Free).map(|chip| chip.id)
+    }
+
+    /// The live leases.
+    pub(super) fn leases(&self) -> &[LeaseReport] {
+        &self.leases
+    }
+}
+
 impl ChipReport {
     fn new(chip: &Chip, host: &Host, settings: &Settings, leases: &[Lease]) -> Self {
         let holding = || leases.iter().filter(|lease| lease.chips.contains(chip.id));
@@ -195,6 +212,18 @@ impl ChipReport {
 }
 
 impl LeaseReport {
+    pub(super) fn container(&self) -> &str {
+        &self.container
+    }
+
+    pub(super) fn chips(&self) -> ChipSet {
+        self.chips
+    }
+
+    pub(super) fn is_adopted(&self) -> bool {
+        self.mode == Mode::Adopted
+    }
+
     fn new(lease: Lease) -> Self {
         let Lease { id, container, root, chips, mode, state, holder, cgroup, since, request, env: _ } = lease;
         Self { id, container, root, chips, mode, state, holder, cgroup, since, request }
