@@ -3,16 +3,19 @@
 //! Reads one file and replaces it whole by rename, with the same owner and mode. It does not look inside: that is `peek`'s and
 //! `spec`'s.
 
+use std::cell::OnceCell;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use nix::libc::O_NONBLOCK;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
+use serde_json::value::RawValue;
 
 /// The file that tells a low-level runtime what to run.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ pub struct Bundle {
     path: PathBuf,
     text: Vec<u8>,
     metadata: fs::Metadata,
+    word: OnceCell<String>,
 }
 
 impl Bundle {
@@ -40,7 +44,7 @@ impl Bundle {
         }
         let mut text = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
         file.read_to_end(&mut text).with_context(said)?;
-        Ok(Self { folder: folder.to_owned(), path, text, metadata })
+        Ok(Self { folder: folder.to_owned(), path, text, metadata, word: OnceCell::new() })
     }
 
     /// The text as it was read.
@@ -49,12 +53,43 @@ impl Bundle {
         &self.text
     }
 
-    /// The text with each key once, the last one counting, as Go reads it.
+    /// The document, with each key once, the last one counting, as Go reads it.
     ///
     /// # Errors
     /// Not JSON.
     pub fn value(&self) -> Result<Value> {
-        serde_json::from_slice(&self.text).with_context(|| format!("{} is not JSON", self.path.display()))
+        self.parse(&self.text)
+    }
+
+    /// The same without its seccomp profile, most of the text and nobody's business here: a random word stands for it until
+    /// [`Self::replace`] puts it back.
+    ///
+    /// # Errors
+    /// As [`Self::value`].
+    pub fn value_to_edit(&self) -> Result<Value> {
+        match seccomp(&self.text) {
+            Some(Aside { before, after, .. }) => self.parse(&[before, self.word().as_bytes(), after].concat()),
+            None => self.value(),
+        }
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<Value> {
+        serde_json::from_slice(text).with_context(|| format!("{} is not JSON", self.path.display()))
+    }
+
+    /// What stands for the seccomp profile, as JSON: random, so that no document can hold it.
+    fn word(&self) -> &str {
+        self.word.get_or_init(|| format!("\"seccomp {:016x}\"", RandomState::new().hash_one(std::process::id())))
+    }
+
+    /// Puts the seccomp profile back in its place.
+    fn with_seccomp(&self, text: Vec<u8>) -> Vec<u8> {
+        let Some(word) = self.word.get().map(String::as_bytes) else { return text };
+        let place = text.windows(word.len()).position(|window| window == word);
+        match place.zip(seccomp(&self.text)) {
+            Some((place, Aside { seccomp, .. })) => [&text[..place], seccomp, &text[place + word.len()..]].concat(),
+            None => text,
+        }
     }
 
     /// Puts another document in its place, in the layout of the old one.
@@ -78,7 +113,7 @@ impl Bundle {
 
     fn write(&self, path: &Path, spec: &Value) -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(&laid_out(spec, &self.text)?)?;
+        file.write_all(&self.with_seccomp(laid_out(spec, &self.text)?))?;
         self.same_owner(&file)?;
         file.set_permissions(PermissionsExt::from_mode(self.metadata.mode() & 0o7777))
     }
@@ -90,6 +125,33 @@ impl Bundle {
         }
         fchown(file, Some(self.metadata.uid()), Some(self.metadata.gid()))
     }
+}
+
+/// A text in three parts.
+struct Aside<'a> {
+    before: &'a [u8],
+    seccomp: &'a [u8],
+    after: &'a [u8],
+}
+
+/// The seccomp profile of a document, and what stands around it.
+fn seccomp(text: &[u8]) -> Option<Aside<'_>> {
+    #[derive(Deserialize)]
+    struct Document<'a> {
+        #[serde(borrow)]
+        linux: Linux<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Linux<'a> {
+        #[serde(borrow)]
+        seccomp: &'a RawValue,
+    }
+    // A document that is not of this shape is read whole.
+    let seccomp = serde_json::from_slice::<Document<'_>>(text).ok()?.linux.seccomp.get().as_bytes();
+    let start = seccomp.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let (before, rest) = text.split_at_checked(start)?;
+    let (seccomp, after) = rest.split_at_checked(seccomp.len())?;
+    Some(Aside { before, seccomp, after })
 }
 
 /// The document's text, indented as the old one was: engines write one line, `runc spec` writes tabs.
@@ -130,8 +192,27 @@ mod tests {
     fn the_layout_stays_as_it_was() {
         for text in ["{\"a\":1,\"b\":[]}", "{\"a\":1}\n", "{\n\t\"a\": 1,\n\t\"b\": [\n\t\t2\n\t]\n}\n", "{\n  \"a\": 1\n}"] {
             let (folder, bundle) = bundle(text);
-            bundle.replace(&bundle.value().unwrap(), "x").unwrap();
+            bundle.replace(&bundle.value_to_edit().unwrap(), "x").unwrap();
             assert_eq!(fs::read_to_string(folder.path().join("config.json")).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_seccomp_profile_comes_back_as_it_was() {
+        for text in [
+            r#"{"a":1,"linux":{"seccomp":{"n":1e3,"x":[1, 2]},"z":0},"b":2}"#,
+            r#"{"linux":{"seccomp":null}}"#,
+            r#"{"linux":{"seccomp":[]},"process":{"args":["seccomp 0000000000000000"]}}"#,
+            r#"{"linux":{}}"#,
+            r#"{"linux":null}"#,
+        ] {
+            let (folder, bundle) = bundle(text);
+            let mut value = bundle.value_to_edit().unwrap();
+            assert!(!value.to_string().contains("1e3"), "kept aside");
+            value["hostname"] = "h".into();
+            bundle.replace(&value, "x").unwrap();
+            let expected = text.strip_suffix('}').unwrap().to_owned() + r#","hostname":"h"}"#;
+            assert_eq!(fs::read_to_string(folder.path().join("config.json")).unwrap(), expected);
         }
     }
 

@@ -70,11 +70,16 @@ impl Host {
             Err(error) if error.kind() == ErrorKind::NotFound => self.dev_chips()?,
             Err(error) => return Err(error).with_context(|| format!("{} cannot be read", class.display())),
         };
-        // An instance has chips of one kind, so one file tells it for all.
+        // An instance has chips of one kind, so what they are is read once.
         if let Some(first) = chips.first() {
-            let path = class.join(first.id.node_name()).join("info/architecture/device_name");
-            let name = readable(&path)?.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
-            chips.iter_mut().for_each(|chip| chip.architecture.clone_from(&name));
+            let folder = class.join(first.id.node_name());
+            let cores = readable(&folder.join("core_count"))?.and_then(|text| text.trim().parse().ok());
+            let name = readable(&folder.join("info/architecture/device_name"))?;
+            let name = name.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
+            for chip in &mut chips {
+                chip.cores = cores;
+                chip.architecture.clone_from(&name);
+            }
         }
         // The table is asked only where sysfs is silent.
         let silent = |chip: &Chip| chip.cores.is_none() || chip.linked.is_none() || chip.architecture.is_none();
@@ -110,7 +115,7 @@ impl Host {
         Ok(Chip {
             id,
             number,
-            cores: readable(&folder.join("core_count"))?.and_then(|text| text.trim().parse().ok()),
+            cores: None,
             linked: readable(&folder.join("connected_devices"))?.and_then(|text| parse_connected(&text)),
             architecture: None,
             health,

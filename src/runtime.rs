@@ -65,14 +65,14 @@ fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Resu
     // What cannot be read asks for nothing that we could know of, and the runtime has its own words for it.
     let Ok(bundle) = Bundle::read(folder, invocation.config) else { return Ok(()) };
     let normal;
-    let (text, peek) = match Peek::parse(bundle.text()) {
-        Ok(peek) => (bundle.text(), peek),
+    let peek = match Peek::parse(bundle.text()) {
+        Ok(peek) => peek,
         Err(_) => {
             // A key twice is an error to serde, and none to the runtimes.
             let Ok(value) = bundle.value() else { return Ok(()) };
             normal = value.to_string().into_bytes();
             let Ok(peek) = Peek::parse(&normal) else { return Ok(()) };
-            (&*normal, peek)
+            peek
         }
     };
     if asks_for_nothing(&peek) {
@@ -80,7 +80,7 @@ fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Resu
     }
     let host = Host::new(&loaded.settings);
     journal::open(&host.log, loaded.settings.log_level);
-    let served = serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, text, peek);
+    let served = serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, peek);
     if loaded.settings.dry_run { Ok(()) } else { served }
 }
 
@@ -102,8 +102,8 @@ struct Call<'a> {
 }
 
 /// Serves a container that asks for chips, or whose spec was edited before.
-fn serve(call: &Call<'_>, text: &[u8], peek: Peek<'_>) -> Result<()> {
-    let mut spec: Value = serde_json::from_slice(text)?;
+fn serve(call: &Call<'_>, peek: Peek<'_>) -> Result<()> {
+    let mut spec = call.bundle.value_to_edit()?;
     let edited = spec::is_edited(&spec);
     let bore = spec::revert(&mut spec)?;
     let reverted = edited.then(|| spec.to_string());
