@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub struct Bundle {
     path: PathBuf,
     text: Vec<u8>,
     metadata: fs::Metadata,
-    word: OnceCell<String>,
+    aside: OnceCell<Option<Aside>>,
 }
 
 impl Bundle {
@@ -44,7 +45,7 @@ impl Bundle {
         }
         let mut text = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
         file.read_to_end(&mut text).with_context(said)?;
-        Ok(Self { folder: folder.to_owned(), path, text, metadata, word: OnceCell::new() })
+        Ok(Self { folder: folder.to_owned(), path, text, metadata, aside: OnceCell::new() })
     }
 
     /// The text as it was read.
@@ -67,8 +68,10 @@ impl Bundle {
     /// # Errors
     /// As [`Self::value`].
     pub fn value_to_edit(&self) -> Result<Value> {
-        match seccomp(&self.text) {
-            Some(Aside { before, after, .. }) => self.parse(&[before, self.word().as_bytes(), after].concat()),
+        match self.aside() {
+            Some(Aside { word, seccomp }) => {
+                self.parse(&[&self.text[..seccomp.start], word.as_bytes(), &self.text[seccomp.end..]].concat())
+            }
             None => self.value(),
         }
     }
@@ -77,17 +80,20 @@ impl Bundle {
         serde_json::from_slice(text).with_context(|| format!("{} is not JSON", self.path.display()))
     }
 
-    /// What stands for the seccomp profile, as JSON: random, so that no document can hold it.
-    fn word(&self) -> &str {
-        self.word.get_or_init(|| format!("\"seccomp {:016x}\"", RandomState::new().hash_one(std::process::id())))
+    fn aside(&self) -> Option<&Aside> {
+        let found = self.aside.get_or_init(|| {
+            let word = format!("\"seccomp {:016x}\"", RandomState::new().hash_one(std::process::id()));
+            seccomp(&self.text).map(|seccomp| Aside { word, seccomp })
+        });
+        found.as_ref()
     }
 
     /// Puts the seccomp profile back in its place.
-    fn with_seccomp(&self, text: Vec<u8>) -> Vec<u8> {
-        let Some(word) = self.word.get().map(String::as_bytes) else { return text };
-        let place = text.windows(word.len()).position(|window| window == word);
-        match place.zip(seccomp(&self.text)) {
-            Some((place, Aside { seccomp, .. })) => [&text[..place], seccomp, &text[place + word.len()..]].concat(),
+    fn with_seccomp(&self, text: String) -> String {
+        let Some(Some(Aside { word, seccomp })) = self.aside.get() else { return text };
+        let original = std::str::from_utf8(&self.text[seccomp.clone()]);
+        match text.find(word).zip(original.ok()) {
+            Some((place, original)) => [&text[..place], original, &text[place + word.len()..]].concat(),
             None => text,
         }
     }
@@ -113,7 +119,7 @@ impl Bundle {
 
     fn write(&self, path: &Path, spec: &Value) -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(&self.with_seccomp(laid_out(spec, &self.text)?))?;
+        file.write_all(self.with_seccomp(laid_out(spec, &self.text)?).as_bytes())?;
         self.same_owner(&file)?;
         file.set_permissions(PermissionsExt::from_mode(self.metadata.mode() & 0o7777))
     }
@@ -127,15 +133,17 @@ impl Bundle {
     }
 }
 
-/// A text in three parts.
-struct Aside<'a> {
-    before: &'a [u8],
-    seccomp: &'a [u8],
-    after: &'a [u8],
+/// The seccomp profile of a document.
+#[derive(Debug)]
+struct Aside {
+    /// What stands for it, as JSON: random, so that no document can hold it.
+    word: String,
+    /// Where it is in the text.
+    seccomp: Range<usize>,
 }
 
-/// The seccomp profile of a document, and what stands around it.
-fn seccomp(text: &[u8]) -> Option<Aside<'_>> {
+/// Where the seccomp profile of a document is.
+fn seccomp(text: &[u8]) -> Option<Range<usize>> {
     #[derive(Deserialize)]
     struct Document<'a> {
         #[serde(borrow)]
@@ -147,32 +155,28 @@ fn seccomp(text: &[u8]) -> Option<Aside<'_>> {
         seccomp: &'a RawValue,
     }
     // A document that is not of this shape is read whole.
-    let seccomp = serde_json::from_slice::<Document<'_>>(text).ok()?.linux.seccomp.get().as_bytes();
+    let seccomp = serde_json::from_slice::<Document<'_>>(text).ok()?.linux.seccomp.get();
     let start = seccomp.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-    let (before, rest) = text.split_at_checked(start)?;
-    let (seccomp, after) = rest.split_at_checked(seccomp.len())?;
-    Some(Aside { before, seccomp, after })
+    Some(start..start + seccomp.len())
 }
 
 /// The document's text, indented as the old one was: engines write one line, `runc spec` writes tabs.
-fn laid_out(spec: &Value, like: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+fn laid_out(spec: &Value, like: &[u8]) -> Result<String, serde_json::Error> {
     let indent = like.iter().position(|byte| *byte == b'\n').map(|end| {
         let rest = &like[end + 1..];
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         &rest[..blanks]
     });
-    let mut text = match indent.filter(|indent| !indent.is_empty()) {
-        Some(indent) => {
-            let mut text = Vec::with_capacity(like.len() * 2);
-            spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?;
-            text
-        }
-        None => serde_json::to_vec(spec)?,
-    };
+    let mut text = Vec::with_capacity(like.len() + 4096);
+    match indent.filter(|indent| !indent.is_empty()) {
+        Some(indent) => spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?,
+        None => serde_json::to_writer(&mut text, spec)?,
+    }
     if like.ends_with(b"\n") {
         text.push(b'\n');
     }
-    Ok(text)
+    // serde_json writes UTF-8 only.
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
 }
 
 #[cfg(test)]

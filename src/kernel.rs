@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A page, the most that a file of sysfs holds.
-const PAGE: usize = 4096;
+/// What nearly all of them fit in, bytes.
+const SHORT: usize = 512;
 
 /// The bytes of a file.
 ///
@@ -15,10 +15,10 @@ const PAGE: usize = 4096;
 /// As opening and reading have it.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let mut page = [0; PAGE];
-    let length = file.read(&mut page)?;
-    let mut bytes = page[..length].to_vec();
-    if length == PAGE {
+    let mut short = [0; SHORT];
+    let length = file.read(&mut short)?;
+    let mut bytes = short[..length].to_vec();
+    if length == SHORT {
         file.read_to_end(&mut bytes)?;
     }
     Ok(bytes)
