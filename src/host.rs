@@ -86,7 +86,8 @@ impl Host {
         if chips.iter().any(silent)
             && let Some(row) = instance_type.as_deref().and_then(topology::instance_type)
         {
-            chips.iter_mut().for_each(|chip| complete(chip, &row));
+            let present = chips.iter().map(|chip| chip.id).collect();
+            chips.iter_mut().for_each(|chip| complete(chip, &row, present));
         }
         Ok(Inventory { chips, instance_type, driver_version })
     }
@@ -181,9 +182,9 @@ impl Host {
 }
 
 /// Fills in from the table what sysfs does not tell.
-fn complete(chip: &mut Chip, row: &InstanceType) {
+fn complete(chip: &mut Chip, row: &InstanceType, present: ChipSet) {
     chip.cores = chip.cores.or(Some(row.cores));
-    chip.linked = chip.linked.or_else(|| Some(row.links.of(chip.id, row.chips).into_iter().collect()));
+    chip.linked = chip.linked.or_else(|| Some(row.links.of(chip.id, row.chips).into_iter().collect::<ChipSet>().intersection(present)));
     chip.architecture = chip.architecture.take().or_else(|| Some(row.architecture.clone()));
 }
 

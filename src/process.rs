@@ -16,6 +16,8 @@ use crate::lease::{Holder, Lease, Life, Seen};
 pub const INITIAL_PIDNS: u64 = 0xEFFF_FFFC;
 /// The inode of the initial user namespace (`PROC_USER_INIT_INO`, include/linux/proc_ns.h).
 const INITIAL_USERNS: u64 = 0xEFFF_FFFD;
+/// Who owns files of users that a user namespace does not know (`DEFAULT_OVERFLOWUID`, include/linux/highuid.h).
+const OVERFLOW_UID: u32 = 65534;
 /// `CAP_IPC_LOCK` (include/uapi/linux/capability.h).
 const IPC_LOCK: u32 = 14;
 /// `CAP_MKNOD`.
@@ -23,16 +25,23 @@ const MKNOD: u32 = 27;
 
 /// Is this root's file or the caller's, and writable by nobody else?
 ///
+/// In a user namespace that does not know the real root (rootless Podman) his files seem to be nobody's; they are taken for his.
+///
 /// # Errors
 /// Whose it is, or its mode.
 pub fn trusted(metadata: &Metadata) -> Result<()> {
-    let caller = nix::unistd::geteuid().as_raw();
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
-    if owner != 0 && owner != caller {
-        bail!("must belong to root (owner is uid {owner}): chown root");
-    }
+    let known = owner == 0 || owner == nix::unistd::geteuid().as_raw() || owner == OVERFLOW_UID && !root_is_known();
+    ensure!(known, "must belong to root (owner is uid {owner}): chown root");
     ensure!(mode & 0o022 == 0, "must not be writable by others (mode is {mode:04o}): chmod go-w");
     Ok(())
+}
+
+/// Is the real root a user of this process's user namespace? (user_namespaces(7), "User and group ID mappings")
+fn root_is_known() -> bool {
+    let map = kernel::text(Path::new("/proc/self/uid_map")).unwrap_or_default();
+    // Where the map cannot be read, nobody is nobody.
+    map.is_empty() || map.lines().any(|line| line.split_ascii_whitespace().nth(1) == Some("0"))
 }
 
 /// What this process is to the kernel.

@@ -95,6 +95,9 @@ fn warnings_and_grants_are_in_the_tools_own_log_only() {
     let call = host.begin("c1", &asking("5"));
     assert_eq!((call.engine_log(), call.stdout, call.stderr), (String::new(), String::new(), String::new()));
     let log = host.log();
-    assert!(log.contains(" WARN ") && log.contains("4x4 torus") && log.contains("c1: 0-4 "), "{log}");
-    assert!(log.contains("bound to pid "), "{log}");
+    // One line a decision: the claim with its remarks, then the bind.
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[0].contains(" c1: granted: chips 0-4 for any:5, ") && lines[0].contains(" µs; chips 0-4 of a 4x4 torus: "), "{log}");
+    assert!(lines[1].contains(" c1: bound: chips 0-4 to pid ") && lines[1].ends_with(" µs"), "{log}");
 }
