@@ -10,12 +10,14 @@ mod specs;
 
 mod again;
 mod binding;
+mod demo;
 mod discovery;
 mod engine_specs;
 mod leases;
 mod manual;
 mod messages;
 mod passthrough;
+mod plan;
 mod refusals;
 mod requests;
 mod requests_kubernetes;
