@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let children: Vec<Child> = starts.collect::<Result<_, _>>()?;
         children.into_iter().map(|child| running(child).map_err(Into::into)).collect()
     })?;
-    println!("{single} {at_once}");
+    writeln!(std::io::stdout(), "{single} {at_once}")?;
     Ok(())
 }
 

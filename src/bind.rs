@@ -62,7 +62,7 @@ pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Con
     Ok(chips)
 }
 
-/// Are the granted nodes in the container's `/dev`, and no other chip's?
+/// Are the granted nodes in the container's `/dev`, and no other chip's, under whatever name?
 fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumber)]) -> Result<()> {
     for (chip, path, number) in granted {
         let seen = look(&root.join(path.trim_start_matches('/')), path)?;
@@ -73,17 +73,23 @@ fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumbe
         };
         ensure!(right, "{path} in the container is {seen}, not chip {chip} ({number}) as granted: see what mounts or makes it");
     }
+    let driver = |number: DeviceNumber| granted.iter().any(|(.., of_grant)| of_grant.major == number.major);
     let dev = root.join("dev");
     let metadata = fs::symlink_metadata(&dev).context("/dev of the container cannot be looked at")?;
     ensure!(metadata.is_dir(), "/dev of the container is no folder");
     for entry in fs::read_dir(&dev).context("/dev of the container cannot be read")? {
-        let name = entry.context("/dev of the container cannot be read")?.file_name();
-        let Some(path) = name.to_str().filter(|name| parse_node_name(name).is_some()).map(|name| format!("/dev/{name}")) else { continue };
-        if !granted.iter().any(|(_, granted, _)| *granted == path) {
-            bail!(
-                "{path} in the container is {}, and no chip that was granted: see what mounts or makes it",
-                look(&dev.join(&name), &path)?
-            );
+        let entry = entry.context("/dev of the container cannot be read")?;
+        let name = entry.file_name();
+        let path = format!("/dev/{}", name.to_string_lossy());
+        let named = name.to_str().is_some_and(|name| parse_node_name(name).is_some());
+        // The folder itself tells what is a device, and most are none.
+        let device = entry.file_type().is_ok_and(|kind| kind.is_char_device());
+        if !named && !device || granted.iter().any(|(_, granted, _)| *granted == path) {
+            continue;
+        }
+        match look(&entry.path(), &path)? {
+            Seen::Device(number) if !named && !driver(number) => {}
+            seen => bail!("{path} in the container is {seen}, and no chip that was granted: see what mounts or makes it"),
         }
     }
     Ok(())
