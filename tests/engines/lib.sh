@@ -122,12 +122,17 @@ init_of() {
     "$RUNTIME" --root "$STATE" "${FLAGS[@]}" state "$1" | jq .pid
 }
 
-# Has the process ended? (Its parent may not have asked for it yet.)
+# Has the process ended? Its parent may not have asked for it yet (Z); but while it has threads they hold its files.
 ended() {
     local stat
     stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-    stat=${stat##*) }
-    case $stat in [ZX]*) return 0 ;; *) return 1 ;; esac
+    # State and number of threads, fields 3 and 20; the name in field 2 may hold anything.
+    read -ra stat <<<"${stat##*) }"
+    case ${stat[0]} in
+    X) return 0 ;;
+    Z) [ "${stat[17]}" -le 1 ] ;;
+    *) return 1 ;;
+    esac
 }
 
 # within WHAT COMMAND…: waits until the command succeeds, ten seconds at most.
@@ -193,6 +198,8 @@ refused() {
     equal "exit code of $name, which said [$said]" 1 "$RC"
     equal "stdout of $name" "" "$(cat "$CASE/$name.out")"
     equal "lines of [$said]" 1 "$(wc -l <"$CASE/$name.err")"
+    # Not a runtime that tells what the hook said.
+    equal "how [$said] begins" "error: " "${said:0:7}"
     for part in "$@"; do
         contains "the refusal of $name" "$part" "$said"
     done

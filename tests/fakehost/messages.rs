@@ -20,8 +20,19 @@ fn an_annotation_with_escape_sequences_reaches_neither_terminal_nor_log() {
             assert!(message.contains("allowed are"), "{message}");
         }
     }
+    assert!(host.refuses("c1", &asking("1\n2\u{1b}")).contains("\"1\\u{a}2\\u{1b}\""), "a quotation shows what is quoted");
     let log = host.log();
     assert!(!log.chars().any(|c| c.is_control() && c != '\n'), "{log:?}");
+}
+
+#[test]
+fn a_bundle_whose_path_has_escape_sequences_reaches_neither_terminal_nor_log() {
+    let host = FakeHost::trn1();
+    let bundle = host.bundle("b\u{1b}[31m\u{202e}\r\n", &asking("1"));
+    let elsewhere = host.folder().join("config.json");
+    fs::rename(bundle.config(), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, bundle.config()).unwrap();
+    assert!(host.refuses_bundle(&bundle, "c1").contains("b\\u{1b}[31m\\u{202e}"));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::host::FakeHost;
-use crate::specs::{PLAIN, asking, env_asking, neuron_env, nodes, our_hooks, plain, with_env};
+use crate::specs::{PLAIN, asking, env_asking, neuron_env, nodes, plain, with_env};
 
-/// `CAP_IPC_LOCK` and `CAP_MKNOD` (include/uapi/linux/capability.h).
+/// `CAP_IPC_LOCK` (include/uapi/linux/capability.h).
 const IPC_LOCK: u32 = 14;
 
 /// Does this process, and so the wrapper, hold a capability?
@@ -260,10 +260,4 @@ fn a_request_is_found_in_any_spelling_of_json() {
     let host = FakeHost::trn1();
     let text = PLAIN.replace(r#""org.example.other": "kept""#, r#""aws.amazon.com/neuron": "8", "aws.amazon.com/neuron": "none""#);
     assert_eq!(host.create(&host.bundle_of_text("c1", &text), "c1").ok().config_text(), text);
-}
-
-#[test]
-fn our_hook_stands_once_in_the_spec() {
-    let host = FakeHost::trn1();
-    assert_eq!(our_hooks(&host.begin("c1", &asking("1")).config()).len(), 1);
 }

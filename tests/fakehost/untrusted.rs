@@ -85,7 +85,6 @@ fn a_hook_that_others_could_have_written_is_refused() {
     assert!(host.refuses("c1", &asking("1")).contains("hook-path"));
 }
 
-/// What is in place of `.config.json.ID` could be a link to a file of the host's; the id is random, and the file must be new.
 #[test]
 fn a_log_that_is_a_link_is_not_written_through() {
     let host = FakeHost::trn1();
