@@ -164,7 +164,9 @@ impl Processes {
         let mut alive = Vec::new();
         for entry in fs::read_dir(&self.proc).ok()? {
             let entry = entry.ok()?;
-            if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            let name = entry.file_name();
+            // Pid 1 is of our own namespace, and not always to be read.
+            if name == "1" || !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
                 continue;
             }
             match fs::read_link(entry.path().join("ns/pid")) {
