@@ -178,16 +178,14 @@ fn a_holder_whose_pid_is_anothers_now_is_dead() {
 /// Is the pid namespace of every process to be seen? Only from the initial one, and by root; pid 1, which some sandboxes hide even from
 /// root, is of that namespace anyway.
 fn sees_all_namespaces() -> bool {
-    let readable = |entry: fs::DirEntry| {
-        entry.file_name() == "1"
-            || match fs::read_link(entry.path().join("ns/pid")) {
-                Ok(_) => true,
-                // No process, or one that has ended meanwhile.
-                Err(error) => error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(3),
-            }
+    let process = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name != "1" && name.parse::<u32>().is_ok());
+    let readable = |entry: fs::DirEntry| match fs::read_link(entry.path().join("ns/pid")) {
+        Ok(_) => true,
+        // It has ended meanwhile.
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(3),
     };
     // PROC_PID_INIT_INO, include/linux/proc_ns.h.
-    own_pidns() == 0xEFFF_FFFC && fs::read_dir("/proc").unwrap().all(|entry| readable(entry.unwrap()))
+    own_pidns() == 0xEFFF_FFFC && fs::read_dir("/proc").unwrap().map(Result::unwrap).filter(process).all(readable)
 }
 
 #[test]
