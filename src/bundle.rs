@@ -88,14 +88,12 @@ impl Bundle {
         found.as_ref()
     }
 
-    /// Puts the seccomp profile back in its place.
-    fn with_seccomp(&self, text: String) -> String {
-        let Some(Some(Aside { word, seccomp })) = self.aside.get() else { return text };
-        let original = std::str::from_utf8(&self.text[seccomp.clone()]);
-        match text.find(word).zip(original.ok()) {
-            Some((place, original)) => [&text[..place], original, &text[place + word.len()..]].concat(),
-            None => text,
-        }
+    /// A document's text with the seccomp profile back in its place, in pieces.
+    fn with_seccomp<'a>(&'a self, text: &'a str) -> [&'a [u8]; 3] {
+        let whole = [text.as_bytes(), &[], &[]];
+        let Some(Some(Aside { word, seccomp })) = self.aside.get() else { return whole };
+        let Some((before, after)) = text.split_once(word) else { return whole };
+        [before.as_bytes(), &self.text[seccomp.clone()], after.as_bytes()]
     }
 
     /// Puts another document in its place, in the layout of the old one.
@@ -119,7 +117,9 @@ impl Bundle {
 
     fn write(&self, path: &Path, spec: &Value) -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(self.with_seccomp(laid_out(spec, &self.text)?).as_bytes())?;
+        for piece in self.with_seccomp(&laid_out(spec, &self.text)?) {
+            file.write_all(piece)?;
+        }
         self.same_owner(&file)?;
         file.set_permissions(PermissionsExt::from_mode(self.metadata.mode() & 0o7777))
     }
@@ -167,7 +167,7 @@ fn laid_out(spec: &Value, like: &[u8]) -> Result<String, serde_json::Error> {
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
         &rest[..blanks]
     });
-    let mut text = Vec::with_capacity(like.len() + 4096);
+    let mut text = Vec::with_capacity(8192);
     match indent.filter(|indent| !indent.is_empty()) {
         Some(indent) => spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?,
         None => serde_json::to_writer(&mut text, spec)?,

@@ -25,7 +25,7 @@ pub fn low_level_runtime(settings: &Settings, path: Option<&OsStr>) -> Result<Pa
     for name in &settings.runtimes {
         match look_up(Path::new(name), path) {
             None => wrong.push(format!("{name} is not there")),
-            Some(found) => match executable(&found).and_then(|()| not_oneself(&found)) {
+            Some(found) => match executable(&found).and_then(|metadata| not_oneself(&found, &metadata)) {
                 Ok(()) => return Ok(found),
                 Err(error) => wrong.push(format!("{error:#}")),
             },
@@ -55,25 +55,26 @@ pub fn hook(settings: &Settings, called_as: &OsStr, path: Option<&OsStr>) -> Res
 /// A path as it is, a name looked up on PATH.
 fn look_up(program: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     if program.as_os_str().as_encoded_bytes().contains(&b'/') {
-        return Some(program.to_owned()).filter(|path| path.exists());
+        return Some(program.to_owned());
     }
     let path = path.map_or_else(|| OsString::from(DEFAULT_PATH), OsStr::to_owned);
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// May this file be run as root?
-fn executable(path: &Path) -> Result<()> {
+fn executable(path: &Path) -> Result<fs::Metadata> {
     let said = || path.display().to_string();
     let metadata = fs::metadata(path).with_context(said)?;
     ensure!(metadata.is_file(), "{} is no regular file", path.display());
     ensure!(metadata.permissions().mode() & 0o111 != 0, "{} is not executable: chmod +x", path.display());
-    trusted(&metadata).with_context(said)
+    trusted(&metadata).with_context(said)?;
+    Ok(metadata)
 }
 
 /// A wrapper that became itself would never end.
-fn not_oneself(path: &Path) -> Result<()> {
-    let (own, other) = (fs::metadata("/proc/self/exe")?, fs::metadata(path)?);
-    ensure!((own.dev(), own.ino()) != (other.dev(), other.ino()), "{} is this program itself", path.display());
+fn not_oneself(path: &Path, metadata: &fs::Metadata) -> Result<()> {
+    let own = fs::metadata("/proc/self/exe").context("/proc/self/exe")?;
+    ensure!((own.dev(), own.ino()) != (metadata.dev(), metadata.ino()), "{} is this program itself", path.display());
     Ok(())
 }
 
