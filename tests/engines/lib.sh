@@ -5,6 +5,8 @@
 
 RUNTIME=$(command -v "${ENGINE%-*}")
 FLAGS=()
+# A command that starts the wrapper, such as one that takes capabilities away.
+STARTER=()
 CASE=$WORK/case
 HOST=$CASE/host
 STATE=$CASE/state
@@ -68,7 +70,12 @@ executable() {
 }
 
 neuron() {
-    "$WORK/bin/neuron-container-runtime" --root "$STATE" "${FLAGS[@]}" "$@"
+    "${STARTER[@]}" "$WORK/bin/neuron-container-runtime" --root "$STATE" "${FLAGS[@]}" "$@"
+}
+
+# started_by COMMAND…: from now on the wrapper is.
+started_by() {
+    STARTER=("$@")
 }
 
 # attempt NAME COMMAND…: runs it, whatever comes of it; its code is in RC, its words in NAME.out and NAME.err.

@@ -57,6 +57,21 @@ another_user_without_any_capability_may_lock_memory() {
     _sees 'user(1000) | .process.capabilities = {} | .process.noNewPrivileges = true' 0000000000004000
 }
 
+# As on a host where the engine itself is confined: the host's nodes are mounted then.
+a_runtime_that_cannot_make_nodes_mounts_the_right_ones() {
+    bundle plain "true"
+    attempt plain setpriv --bounding-set -mknod "$RUNTIME" --root "$STATE" "${FLAGS[@]}" run --bundle "$CASE/plain" plain
+    [ "$RC" = 0 ] || skip "without CAP_MKNOD $RUNTIME starts no container at all: $(cat "$CASE/plain.err")"
+    started_by setpriv --bounding-set -mknod
+    _sees '.' 0000000020004420
+}
+
+# A capability that the runtime lacks cannot be given, and asking for it would make create fail.
+a_runtime_that_cannot_lock_memory_starts_the_container_all_the_same() {
+    started_by setpriv --bounding-set -ipc_lock
+    _sees '.' 0000000020000420
+}
+
 ids_in_the_environment_are_a_request_and_cores_set_there_stay() {
     _look
     bundle env "exec look" '.process.env += ["AWS_NEURON_VISIBLE_DEVICES=6", "NEURON_RT_NUM_CORES=1"]'
