@@ -13,7 +13,7 @@ done
 
 cargo build --release --locked --bins --examples --quiet
 built=$(cargo metadata --format-version 1 --no-deps --locked | jq -r .target_directory)
-built=$(dirname "$(ls -t "$built"/*/release/neuron-ctk | head -1)")
+built=$built/$(rustc -vV | sed -n 's/^host: //p')/release
 
 # On tmpfs, so that no disk is measured.
 work=$(mktemp -d -p /dev/shm)

@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,10 @@ fn look_up(program: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
 /// May this file be run as root?
 fn executable(path: &Path) -> Result<fs::Metadata> {
     let said = || path.display().to_string();
-    let metadata = fs::metadata(path).with_context(said)?;
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("{} is not there", path.display()),
+        found => found.with_context(said)?,
+    };
     ensure!(metadata.is_file(), "{} is no regular file", path.display());
     ensure!(metadata.permissions().mode() & 0o111 != 0, "{} is not executable: chmod +x", path.display());
     trusted(&metadata).with_context(said)?;
