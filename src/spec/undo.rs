@@ -40,7 +40,7 @@ pub(super) struct Undo {
 /// Takes our edits out of a spec, and returns the lease that it bore.
 ///
 /// # Errors
-/// As [`apply`].
+/// As [`apply`](super::apply).
 pub fn revert(spec: &mut Value) -> Result<Option<String>> {
     if !is_edited(spec) {
         return Ok(None);
