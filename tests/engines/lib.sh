@@ -12,7 +12,11 @@ HOST=$CASE/host
 STATE=$CASE/state
 # shellcheck disable=SC2034 # For the cases.
 LOG=$HOST/var/log/neuron-container-runtime.log
-background=()
+
+# What is in /run by default, the runtimes' own state and this host's real ledger, is out of reach.
+hide_run() {
+    mount -t tmpfs -o mode=0755 none /run
+}
 
 prepare_cgroups() {
     case $ENGINE in
@@ -103,9 +107,15 @@ up() {
     neuron start "$1"
 }
 
+# in_background NAME ARGUMENT…: the wrapper, with its pid in WRAPPER; clean_up ends it if the case does not.
 in_background() {
-    "$@" </dev/null &
-    background+=($!)
+    local name=$1
+    shift
+    # Not by calling neuron: the pid would be a shell's.
+    "${STARTER[@]}" "$WORK/bin/neuron-container-runtime" --root "$STATE" "${FLAGS[@]}" "$@" \
+        </dev/null >"$CASE/$name.out" 2>"$CASE/$name.err" &
+    # shellcheck disable=SC2034 # For the cases.
+    WRAPPER=$!
 }
 
 status() {
@@ -157,13 +167,8 @@ within() {
 kill_and_wait() {
     kill -KILL "$1"
     within "process $1 ends" ended "$1"
-}
-
-end_background() {
-    local pid
-    for pid in "${background[@]}"; do
-        kill -KILL "$pid" 2>/dev/null
-    done
+    # Where it is a child of ours: bash would tell of it later, in the file of some other attempt.
+    wait "$1" 2>/dev/null || true
 }
 
 delete_containers() {

@@ -64,8 +64,7 @@ _hook_that_waits() {
     mkfifo "$CASE/go"
     executable waiting-hook <<<"#!/bin/sh
 cat >$CASE/state.json
-echo \$PPID >$CASE/caller
-mv $CASE/caller $CASE/in-the-hook
+touch $CASE/in-the-hook
 read -r _ <$CASE/go
 $WORK/bin/neuron-container-hook \"\$@\" <$CASE/state.json 2>$CASE/hook.err
 code=\$?
@@ -79,16 +78,15 @@ exit \$code"
 _enter_the_hook() {
     _hook_that_waits
     bundle first "touch /scratch/started; exec sleep 1000" 'ask("all") | .root.readonly = false'
-    in_background neuron "$@"
+    in_background first "$@"
     within "the runtime is in the hook" test -e "$CASE/in-the-hook"
-    HOLDER=$(lease first .holder.pid)
     INIT=$(jq .pid "$CASE/state.json")
-    equal "state of the lease" claimed "$(lease first .state)"
+    equal "state and holder of the lease" "claimed $WRAPPER" "$(lease first '"\(.state) \(.holder.pid)"')"
 }
 
 _killed_in_the_hook() {
     _enter_the_hook "$@"
-    kill_and_wait "$HOLDER"
+    kill_and_wait "$WRAPPER"
     # The hook goes on, as an orphan, and must not bind a lease whose holder is dead.
     echo >"$CASE/go"
     within "the hook ends" test -e "$CASE/hook-ended"
@@ -126,7 +124,7 @@ a_slow_hook_binds_all_the_same() {
 # The chips go to somebody else while the hook hangs: it must find that its lease is gone.
 a_hook_that_comes_too_late_does_not_take_the_chips_back() {
     _enter_the_hook create --bundle "$CASE/first" first
-    kill_and_wait "$HOLDER"
+    kill_and_wait "$WRAPPER"
     settings
     bundle second "exec sleep 1000" 'ask("all")'
     up second

@@ -140,16 +140,15 @@ read -r _ <$CASE/never"
     settings "runtimes = [\"$CASE/waiting\"]"
     bundle first "true" 'ask("16")'
     bundle second "true" 'ask("16")'
-    in_background neuron create --bundle "$CASE/first" first
-    local wrapper=$!
+    in_background first create --bundle "$CASE/first" first
     within "the claim is in the ledger" _is_claimed first
     settings
-    # in_background starts a shell, which starts the wrapper; exec then keeps the pid.
-    equal "the holder's program" "$CASE/waiting" "$(_script "$(lease first .holder.pid)")"
-    equal "the holder's parent" "$wrapper" "$(_parent "$(lease first .holder.pid)")"
+    # exec keeps the pid.
+    within "the wrapper has become the runtime" _is_script "$WRAPPER" "$CASE/waiting"
+    equal "the holder" "$WRAPPER" "$(lease first .holder.pid)"
     run second
     refused second "asked for 16 Neuron chips, 0 of 16 are free: 0-15 held by first"
-    kill_and_wait "$(lease first .holder.pid)"
+    kill_and_wait "$WRAPPER"
     run second
     succeeds second
 }
@@ -158,12 +157,9 @@ _is_claimed() {
     [ "$(lease "$1" .state)" = claimed ]
 }
 
-_script() {
-    tr '\0' '\n' <"/proc/$1/cmdline" | sed -n 2p
-}
-
-_parent() {
-    awk '$1 == "PPid:" { print $2 }' "/proc/$1/status"
+# Does the process run this script?
+_is_script() {
+    [ "$(tr '\0' '\n' <"/proc/$1/cmdline" | sed -n 2p)" = "$2" ]
 }
 
 sixteen_of_thirty_two_creates_at_once_get_a_chip_each() {
@@ -172,9 +168,8 @@ sixteen_of_thirty_two_creates_at_once_get_a_chip_each() {
         bundle "c$n" "stat -c %t:%T /dev/neuron*; exec sleep 1000" 'ask("1")'
     done
     for n in {1..32}; do
-        neuron create --bundle "$CASE/c$n" "c$n" >"$CASE/c$n.out" 2>"$CASE/c$n.err" </dev/null &
-        pids+=($!)
-        background+=($!)
+        in_background "c$n" create --bundle "$CASE/c$n" "c$n"
+        pids+=("$WRAPPER")
     done
     for n in {1..32}; do
         codes[n]=0

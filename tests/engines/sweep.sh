@@ -1,5 +1,16 @@
 # shellcheck shell=bash
-# The cgroups of the tests: all of one name, in whatever hierarchies are mounted.
+# What may be left of a case: processes that see its files, and cgroups, which all bear one name in whatever hierarchies are
+# mounted. Nothing else is touched, and nothing by its program's name.
+
+# Ends the processes in whose mount namespace the folder is mounted on, but for the caller; hooks and stand-ins that wait for
+# something would wait for ever. A container's own processes are not among them: they are found by their cgroup.
+sweep_processes() {
+    local file pid
+    for file in $(grep -lsF " $1 " /proc/[0-9]*/mountinfo || true); do
+        pid=${file#/proc/} pid=${pid%%/*}
+        [ "$pid" = $$ ] || kill -KILL "$pid" 2>/dev/null || true
+    done
+}
 
 cgroup_folders() {
     local folder
