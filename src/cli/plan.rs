@@ -205,8 +205,12 @@ fn command(runtime: &Path, folder: &Path) -> Vec<String> {
 /// The change to a spec, as a unified diff of the documents laid out a value a line.
 fn diff(before: &Value, after: &Value) -> Result<String> {
     let (before, after) = (serde_json::to_string_pretty(before)? + "\n", serde_json::to_string_pretty(after)? + "\n");
-    let diff = similar::TextDiff::from_lines(&before, &after);
-    Ok(diff.unified_diff().context_radius(2).header("config.json", "config.json as the low-level runtime would get it").to_string())
+    let mut options = diffy::DiffOptions::new();
+    options
+        .set_context_len(2)
+        .set_original_filename("config.json")
+        .set_modified_filename("config.json as the low-level runtime would get it");
+    Ok(options.create_patch(&before, &after).to_string())
 }
 
 impl Asked {
