@@ -3,6 +3,7 @@
 //! Reads the host's chips and processes, replaces the ledger. Nothing is to be undone when a later step fails: the lease's holder is
 //! the claiming process, and the lease dies with it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -252,7 +253,7 @@ impl Case<'_> {
             warnings.push("the container is privileged: it can make every other chip's node by itself".to_owned());
         }
         let lease = Lease {
-            id: random_id()?,
+            id: random_id(),
             container: self.claimant.container.clone(),
             root: self.claimant.root.clone(),
             chips,
@@ -355,9 +356,7 @@ fn hook_args(claimant: &Claimant<'_>, subject: &Subject, adopted: bool) -> Resul
     Ok(args)
 }
 
-/// 64 random bits in hex.
-fn random_id() -> Result<String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the kernel gives no random bytes: {error}"))?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+/// 64 random bits in hex. (std keys each hasher with random bits of the kernel's.)
+fn random_id() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
