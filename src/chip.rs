@@ -276,12 +276,6 @@ impl Inventory {
     pub fn by_number(&self, number: DeviceNumber) -> Option<&Chip> {
         self.chips.iter().find(|chip| chip.number == number)
     }
-
-    /// The driver's major number.
-    #[must_use]
-    pub fn major(&self) -> Option<u32> {
-        self.chips.first().map(|chip| chip.number.major)
-    }
 }
 
 #[cfg(test)]
