@@ -63,7 +63,7 @@ lease l '[0, 1, 2, 3]' | ledger >claimed.json
 for chip in $(seq 0 63); do lease "l$chip" "[$chip]"; done | ledger >full.json
 jq -nc --argjson pid "$sleeper" '{ociVersion: "1.0.2", id: "c", status: "creating", pid: $pid, bundle: "/"}' >state.json
 
-hook=(./neuron-container-hook createRuntime --lease l "${nodes[@]}" --rootfs "$work/rootfs" --settings "$work/sixteen.toml")
+hook=(./neuron-container-hook createRuntime --lease l "${nodes[@]}" --rootfs "$work/rootfs" --state-dir "$work/sixteen/run/neuron-container-runtime" --log-file "$work/sixteen/var/log/log" --host-root "$work/sixteen")
 cp full.json sixtyfour/run/neuron-container-runtime/ledger.json
 # The same preparation before each, so that none runs on warmer caches than the others.
 prepare='cp four.json ask/config.json; cp claimed.json sixteen/run/neuron-container-runtime/ledger.json'

@@ -3,21 +3,26 @@
 //! Looks at `/dev` as the container will see it, and replaces the ledger. A container's process starts only after this (I2).
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use log::warn;
+use nix::dir::{Dir, Type};
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 
 use crate::chip::{ChipId, ChipSet, DeviceNumber};
 use crate::claim::lock_and_reap;
 use crate::host::{Host, number_of, parse_node_name};
 use crate::process::Processes;
-use crate::settings::Settings;
 use crate::words::short_container;
 
 /// What the wrapper granted, as it put it into the hook's arguments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Granted {
     /// The lease.
     pub lease: String,
@@ -25,6 +30,8 @@ pub struct Granted {
     pub nodes: Vec<(ChipId, String, DeviceNumber)>,
     /// The container's root, on the host.
     pub rootfs: PathBuf,
+    /// Note its cgroup: it has no pid namespace of its own, so that processes of it may outlive its init.
+    pub note_cgroup: bool,
     /// Only recorded: nothing that is found may stop the container.
     pub adopted: bool,
 }
@@ -41,8 +48,8 @@ pub struct Container {
 /// Checks the container's nodes, and makes its init the lease's holder.
 ///
 /// # Errors
-/// What does not fit; the container must not start then.
-pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Container) -> Result<ChipSet> {
+/// What does not fit, or the lock is held longer than `limit`; the container must not start then.
+pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Container) -> Result<ChipSet> {
     let processes = Processes::new(&host.proc)?;
     let holder = processes.holder(container.pid).context("the container's process")?;
     // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
@@ -52,9 +59,9 @@ pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Con
         Err(error) if granted.adopted => warn!("{}: {error:#}", short_container(&container.id)),
         checked => checked?,
     }
-    let cgroup = processes.own_cgroup(container.pid)?;
+    let cgroup = if granted.note_cgroup { processes.own_cgroup(container.pid)? } else { None };
 
-    let mut locked = lock_and_reap(host, settings, &processes)?;
+    let mut locked = lock_and_reap(host, limit, &processes)?;
     let chips = locked.ledger.bind(&granted.lease, &container.id, holder, cgroup)?.chips;
     let named: ChipSet = granted.nodes.iter().map(|(chip, ..)| *chip).collect();
     ensure!(named == chips, "the hook was told of chips {named}, lease {} has {chips}: start the container again", granted.lease);
@@ -64,31 +71,33 @@ pub fn bind(host: &Host, settings: &Settings, granted: &Granted, container: &Con
 
 /// Are the granted nodes in the container's `/dev`, and no other chip's, under whatever name?
 fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumber)]) -> Result<()> {
+    let folder = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = nix::fcntl::open(root, folder | OFlag::O_PATH, Mode::empty()).context("the container's root cannot be opened")?;
     for (chip, path, number) in granted {
-        let seen = look(&root.join(path.trim_start_matches('/')), path)?;
+        let seen = look(&root, path.trim_start_matches('/'), path)?;
         let right = match &seen {
             Seen::Device(found) => found == number,
-            Seen::File(metadata) => host.simulated() && same_file(metadata, &host.dev.join(chip.node_name())),
+            Seen::File(file) => host.simulated() && same_file(file, &host.dev.join(chip.node_name())),
             Seen::Nothing | Seen::Else => false,
         };
         ensure!(right, "{path} in the container is {seen}, not chip {chip} ({number}) as granted: see what mounts or makes it");
     }
     let driver = |number: DeviceNumber| granted.iter().any(|(.., of_grant)| of_grant.major == number.major);
-    let dev = root.join("dev");
-    let metadata = fs::symlink_metadata(&dev).context("/dev of the container cannot be looked at")?;
-    ensure!(metadata.is_dir(), "/dev of the container is no folder");
-    for entry in fs::read_dir(&dev).context("/dev of the container cannot be read")? {
-        let entry = entry.context("/dev of the container cannot be read")?;
+    let said = "/dev of the container cannot be read";
+    let mut dev = Dir::openat(&root, "dev", folder | OFlag::O_NOFOLLOW, Mode::empty()).context(said)?;
+    let entries = dev.iter().collect::<Result<Vec<_>, _>>().context(said)?;
+    for entry in entries {
         let name = entry.file_name();
         let path = format!("/dev/{}", name.to_string_lossy());
-        let named = name.to_str().is_some_and(|name| parse_node_name(name).is_some());
-        // The folder itself tells what is a device, and most are none.
-        let device = entry.file_type().is_ok_and(|kind| kind.is_char_device());
+        let named = name.to_str().is_ok_and(|name| parse_node_name(name).is_some());
+        // The folder itself tells what is a device, and most are none; a file system that does not tell is asked for each.
+        let device = matches!(entry.file_type(), Some(Type::CharacterDevice) | None);
         if !named && !device || granted.iter().any(|(_, granted, _)| *granted == path) {
             continue;
         }
-        match look(&entry.path(), &path)? {
+        match look(&dev, name, &path)? {
             Seen::Device(number) if !named && !driver(number) => {}
+            Seen::File(_) | Seen::Else | Seen::Nothing if !named => {}
             seen => bail!("{path} in the container is {seen}, and no chip that was granted: see what mounts or makes it"),
         }
     }
@@ -99,7 +108,7 @@ fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumbe
 enum Seen {
     Nothing,
     Device(DeviceNumber),
-    File(fs::Metadata),
+    File(FileStat),
     Else,
 }
 
@@ -114,17 +123,20 @@ impl std::fmt::Display for Seen {
     }
 }
 
-fn look(path: &Path, name: &str) -> Result<Seen> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_char_device() => Ok(Seen::Device(number_of(&metadata))),
-        Ok(metadata) if metadata.is_file() => Ok(Seen::File(metadata)),
-        Ok(_) => Ok(Seen::Else),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Seen::Nothing),
+/// What is there under a folder, at this path or as this link itself.
+fn look<P: ?Sized + nix::NixPath>(folder: &impl AsFd, path: &P, name: &str) -> Result<Seen> {
+    match fstatat(folder, path, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(file) => Ok(match SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFCHR => Seen::Device(number_of(file.st_rdev)),
+            SFlag::S_IFREG => Seen::File(file),
+            _ => Seen::Else,
+        }),
+        Err(Errno::ENOENT) => Ok(Seen::Nothing),
         Err(error) => Err(error).with_context(|| format!("{name} in the container cannot be looked at")),
     }
 }
 
 /// In a simulation without root, regular files stand for nodes.
-fn same_file(metadata: &fs::Metadata, node: &Path) -> bool {
-    fs::symlink_metadata(node).is_ok_and(|node| (node.dev(), node.ino()) == (metadata.dev(), metadata.ino()))
+fn same_file(file: &FileStat, node: &Path) -> bool {
+    fs::symlink_metadata(node).is_ok_and(|node| (node.dev(), node.ino()) == (file.st_dev, file.st_ino))
 }

@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
 use serde_json::value::RawValue;
+
+use crate::kernel;
 
 /// The file that tells a low-level runtime what to run.
 #[derive(Debug)]
@@ -38,13 +40,12 @@ impl Bundle {
         let path = folder.join(name.unwrap_or(Path::new("config.json")));
         let said = || format!("{}", path.display());
         // Not to hang on a fifo.
-        let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(&path).with_context(said)?;
+        let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(&path).with_context(said)?;
         let metadata = file.metadata().with_context(said)?;
         if !metadata.is_file() {
             bail!("{} is no regular file", path.display());
         }
-        let mut text = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
-        file.read_to_end(&mut text).with_context(said)?;
+        let text = kernel::rest(file, metadata.len()).with_context(said)?;
         Ok(Self { folder: folder.to_owned(), path, text, metadata, aside: OnceCell::new() })
     }
 

@@ -5,7 +5,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -27,8 +27,6 @@ use crate::words::short_container;
 pub struct Claimant<'a> {
     /// The settings.
     pub settings: &'a Settings,
-    /// The file that they are from, if not the default one; the hook reads it too.
-    pub settings_file: Option<&'a Path>,
     /// The host.
     pub host: &'a Host,
     /// The container's id.
@@ -139,7 +137,7 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let Claimant { settings, host, .. } = case.claimant;
     let processes = Processes::new(&host.proc)?;
     let oneself = entitled(host, &processes)?;
-    let mut locked = lock_and_reap(host, settings, &processes)?;
+    let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
     let claim = case.decide(&locked.ledger, oneself)?;
     locked.ledger.claim(claim.lease.clone())?;
     locked.commit()?;
@@ -181,17 +179,17 @@ fn entitled(host: &Host, processes: &Processes) -> Result<Oneself> {
 /// The lock, with each dead lease dropped from the ledger under it.
 ///
 /// # Errors
-/// As [`Store::lock`].
-pub fn lock_and_reap(host: &Host, settings: &Settings, processes: &Processes) -> Result<Locked> {
+/// As [`Store::lock`], which waits no longer than `limit`.
+pub fn lock_and_reap(host: &Host, limit: Duration, processes: &Processes) -> Result<Locked> {
     let store = Store::new(&host.state, processes.boot_id()?);
-    let mut locked = store.lock(settings.lock_timeout)?;
+    let mut locked = store.lock(limit)?;
     let mut namespaces = None;
     // Whether a lease of another pid namespace lives takes a walk over /proc, and that is not for who holds the lock.
     if locked.ledger.leases().iter().any(|lease| lease.holder.pidns != processes.pidns()) {
         let leases = locked.ledger.leases().to_vec();
         drop(locked);
         namespaces = processes.namespaces(&leases);
-        locked = store.lock(settings.lock_timeout)?;
+        locked = store.lock(limit)?;
     }
     locked.ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
     Ok(locked)
@@ -335,20 +333,30 @@ fn ipc_lock(subject: &Subject, oneself: &Oneself, warnings: &mut Vec<String>) ->
     oneself.ipc_lock
 }
 
-/// Everything that the hook needs beside lease and nodes: crun gives it `/` for bundle and working directory in some cases.
+/// Everything that the hook needs beside lease and nodes: crun gives it `/` for bundle and working directory in some cases, and
+/// settings read once cannot be others by the time it runs.
 fn hook_args(claimant: &Claimant<'_>, subject: &Subject, adopted: bool) -> Result<Vec<String>> {
-    let text = |path: PathBuf| {
-        path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("the path {path:?} is not UTF-8, and config.json is"))
-    };
+    let Claimant { settings, host, .. } = claimant;
     let rootfs = claimant.bundle.join(subject.rootfs.as_deref().unwrap_or("rootfs"));
     // Where it does not exist, the runtime says so, before any hook.
     let rootfs = rootfs.canonicalize().or_else(|_| std::path::absolute(&rootfs)).context("the container's root cannot be named")?;
-    let mut args = vec!["--rootfs".to_owned(), text(rootfs)?];
-    if claimant.host.simulated() {
-        args.extend(["--host-root".to_owned(), text(std::path::absolute(&claimant.host.root)?)?]);
+    let mut args = Vec::new();
+    let mut path = |name: &str, path: &Path| {
+        let path = std::path::absolute(path)?.into_os_string().into_string();
+        args.extend([name.to_owned(), path.map_err(|path| anyhow::anyhow!("the path {path:?} is not UTF-8, and config.json is"))?]);
+        anyhow::Ok(())
+    };
+    path("--rootfs", &rootfs)?;
+    path("--state-dir", &host.state)?;
+    path("--log-file", &host.log)?;
+    if host.simulated() {
+        path("--host-root", &host.root)?;
     }
-    if let Some(file) = claimant.settings_file {
-        args.extend(["--settings".to_owned(), text(std::path::absolute(file)?)?]);
+    args.extend(["--log-level".to_owned(), settings.log_level.to_string().to_lowercase()]);
+    args.extend(["--lock-timeout".to_owned(), humantime::format_duration(settings.lock_timeout).to_string()]);
+    // With a pid namespace of its own nothing of a container outlives its init.
+    if !subject.own_pid_namespace {
+        args.push("--note-cgroup".to_owned());
     }
     if adopted {
         args.push("--adopted".to_owned());

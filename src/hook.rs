@@ -9,26 +9,19 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use log::{info, warn};
+use log::{debug, warn};
 use oci_spec::runtime::State;
 
 use crate::bind::{Container, Granted, bind};
 use crate::grant::parse_argument;
 use crate::host::Host;
 use crate::journal;
-use crate::settings::{Flags, Loaded};
+use crate::settings::Settings;
 use crate::spec::HOOK_STAGE;
 use crate::words::short_container;
 
 /// The most that is read of the state, bytes; runtimes write less than a page, but annotations are in it.
 const LONGEST_STATE: u64 = 4 << 20;
-
-/// What the wrapper put into the hook's arguments.
-#[derive(Debug)]
-struct Arguments {
-    granted: Granted,
-    flags: Flags,
-}
 
 /// Runs as the hook.
 ///
@@ -36,25 +29,22 @@ struct Arguments {
 /// What does not fit: the runtime must not start the container then.
 pub fn run(args: &[OsString]) -> Result<()> {
     let started = Instant::now();
-    let args = parse(args)?;
-    let loaded = Loaded::new(&args.flags, |_| None);
-    let host = Host::new(&loaded.settings);
-    journal::open(&host.log, loaded.settings.log_level);
+    let (granted, settings) = parse(args)?;
+    let host = Host::new(&settings);
+    journal::begin(&host.log, settings.log_level);
     let done = state().and_then(|container| {
-        // Settings that are at fault could hide where the ledger is.
-        let (settings, _) = loaded.sound()?;
-        let chips = bind(&host, &settings, &args.granted, &container)?;
+        let chips = bind(&host, settings.lock_timeout, &granted, &container)?;
         let took = started.elapsed().as_micros();
-        info!("{}: bound: chips {chips} to pid {}, {took} µs", short_container(&container.id), container.pid);
+        debug!("{}: bound: chips {chips} to pid {}, {took} µs", short_container(&container.id), container.pid);
         Ok(())
     });
     match done {
-        Err(error) if args.granted.adopted => {
-            warn!("lease {}: its chips are not recorded as taken: {error:#}", args.granted.lease);
+        Err(error) if granted.adopted => {
+            warn!("lease {}: its chips are not recorded as taken: {error:#}", granted.lease);
             Ok(())
         }
         Err(error) => {
-            warn!("lease {}: not bound: {error:#}", args.granted.lease);
+            warn!("lease {}: not bound: {error:#}", granted.lease);
             Err(error)
         }
         Ok(()) => Ok(()),
@@ -70,7 +60,8 @@ fn state() -> Result<Container> {
     Ok(Container { id: state.id().clone(), pid })
 }
 
-fn parse(args: &[OsString]) -> Result<Arguments> {
+/// What the wrapper put into the hook's arguments: the grant, and the settings that it was claimed with.
+fn parse(args: &[OsString]) -> Result<(Granted, Settings)> {
     let args: Vec<&str> = args.iter().map(|arg| arg.to_str().context("arguments are UTF-8")).collect::<Result<_>>()?;
     let mut args = args.into_iter().skip(1);
     match args.next() {
@@ -80,30 +71,38 @@ fn parse(args: &[OsString]) -> Result<Arguments> {
             other.unwrap_or("none")
         ),
     }
-    let mut parsed = Arguments {
-        granted: Granted { lease: String::new(), nodes: Vec::new(), rootfs: PathBuf::new(), adopted: false },
-        flags: Flags::default(),
-    };
+    let mut granted = Granted::default();
+    let mut settings = Settings::default();
     while let Some(name) = args.next() {
         let mut value = || args.next().with_context(|| format!("{name} needs a value"));
         match name {
-            "--lease" => value()?.clone_into(&mut parsed.granted.lease),
-            "--rootfs" => parsed.granted.rootfs = value()?.into(),
-            "--host-root" => parsed.flags.host_root = Some(value()?.into()),
-            "--settings" => parsed.flags.settings = Some(value()?.into()),
-            "--adopted" => parsed.granted.adopted = true,
+            "--lease" => value()?.clone_into(&mut granted.lease),
+            "--rootfs" => granted.rootfs = value()?.into(),
+            "--adopted" => granted.adopted = true,
+            "--note-cgroup" => granted.note_cgroup = true,
+            "--host-root" => settings.host_root = Some(value()?.into()),
+            "--state-dir" => settings.state_dir = Some(value()?.into()),
+            "--log-file" => settings.log_file = Some(value()?.into()),
+            "--log-level" => settings.log_level = value()?.parse().context("--log-level")?,
+            "--lock-timeout" => settings.lock_timeout = humantime::parse_duration(value()?).context("--lock-timeout")?,
             "--node" => {
                 let value = value()?;
                 let (chip, path, number) = parse_argument(value).with_context(|| format!("--node {value} is not CHIP=PATH=MAJOR:MINOR"))?;
-                parsed.granted.nodes.push((chip, path.to_owned(), number));
+                granted.nodes.push((chip, path.to_owned(), number));
             }
             other => bail!("the argument {other} is not known"),
         }
     }
-    if parsed.granted.lease.is_empty() || parsed.granted.rootfs.as_os_str().is_empty() {
-        bail!("--lease and --rootfs are needed");
+    for (name, there) in [
+        ("--lease", !granted.lease.is_empty()),
+        ("--rootfs", granted.rootfs != PathBuf::new()),
+        ("--state-dir", settings.state_dir.is_some()),
+    ] {
+        if !there {
+            bail!("{name} is needed");
+        }
     }
-    Ok(parsed)
+    Ok((granted, settings))
 }
 
 #[cfg(test)]
@@ -117,12 +116,12 @@ mod tests {
     #[test]
     fn the_arguments_are_those_that_the_wrapper_writes() {
         let line = "neuron-container-hook createRuntime --lease 1f --node 4=/dev/neuron0=240:4 --node 5=/dev/neuron1=240:5 \
-             --rootfs /b/rootfs --host-root /h --settings /s --adopted";
-        let parsed = parse(&words(line)).unwrap();
-        assert_eq!((&*parsed.granted.lease, parsed.granted.adopted), ("1f", true));
-        assert_eq!(parsed.granted.rootfs, PathBuf::from("/b/rootfs"));
-        assert_eq!(parsed.granted.nodes.len(), 2);
-        assert_eq!((parsed.flags.host_root, parsed.flags.settings), (Some("/h".into()), Some("/s".into())));
+             --rootfs /b/rootfs --state-dir /s --log-file /l --host-root /h --log-level debug --lock-timeout 1m --note-cgroup --adopted";
+        let (granted, settings) = parse(&words(line)).unwrap();
+        assert_eq!((&*granted.lease, granted.adopted, granted.note_cgroup), ("1f", true, true));
+        assert_eq!((granted.rootfs, granted.nodes.len()), (PathBuf::from("/b/rootfs"), 2));
+        assert_eq!((settings.host_root, settings.state_dir, settings.log_file), (Some("/h".into()), Some("/s".into()), Some("/l".into())));
+        assert_eq!((settings.log_level, settings.lock_timeout), (log::LevelFilter::Debug, std::time::Duration::from_secs(60)));
     }
 
     #[test]
@@ -133,8 +132,10 @@ mod tests {
             "neuron-container-hook createRuntime",
             "neuron-container-hook createRuntime --lease 1f",
             "neuron-container-hook createRuntime --rootfs /b --lease",
-            "neuron-container-hook createRuntime --rootfs /b --lease 1f --node 4",
-            "neuron-container-hook createRuntime --rootfs /b --lease 1f --force",
+            "neuron-container-hook createRuntime --rootfs /b --lease 1f",
+            "neuron-container-hook createRuntime --rootfs /b --lease 1f --state-dir /s --node 4",
+            "neuron-container-hook createRuntime --rootfs /b --lease 1f --state-dir /s --force",
+            "neuron-container-hook createRuntime --rootfs /b --lease 1f --state-dir /s --lock-timeout soon",
         ] {
             assert!(parse(&words(line)).is_err(), "{line}");
         }

@@ -140,7 +140,7 @@ impl Host {
         for id in ids {
             let path = self.dev.join(id.node_name());
             let metadata = fs::symlink_metadata(&path).with_context(|| format!("{} cannot be looked at", path.display()))?;
-            let number = number_of(&metadata);
+            let number = number_of(metadata.rdev());
             // Nodes that a driver left behind, or that are no nodes at all.
             let of_driver = self.simulated() || driver == Some(number.major);
             if !metadata.file_type().is_char_device() || !of_driver {
@@ -159,7 +159,7 @@ impl Host {
             Ok(metadata) => metadata,
             Err(error) => return (None, Some(format!("missing: {}: {error}", path.display()))),
         };
-        let drivers = metadata.file_type().is_char_device() && number_of(&metadata) == number;
+        let drivers = metadata.file_type().is_char_device() && number_of(metadata.rdev()) == number;
         let stands_in = self.simulated() && metadata.is_file();
         if !(drivers || stands_in) {
             return (None, Some(format!("missing: {} is not the driver's node {number}", path.display())));
@@ -243,11 +243,11 @@ fn parse_logical(text: &str) -> Option<String> {
     text.lines().rev().find_map(|line| line.trim().strip_prefix("NEURON_LOGICAL_NC_CONFIG=")).map(|value| value.trim().to_owned())
 }
 
-/// The numbers of a device node.
+/// The numbers of a device node, from its `st_rdev`.
 #[must_use]
-pub fn number_of(metadata: &fs::Metadata) -> DeviceNumber {
+pub fn number_of(rdev: u64) -> DeviceNumber {
     let part = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    DeviceNumber { major: part(nix::sys::stat::major(metadata.rdev())), minor: part(nix::sys::stat::minor(metadata.rdev())) }
+    DeviceNumber { major: part(nix::sys::stat::major(rdev)), minor: part(nix::sys::stat::minor(rdev)) }
 }
 
 fn host_node(metadata: &fs::Metadata) -> HostNode {

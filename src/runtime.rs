@@ -60,7 +60,6 @@ fn prepare(args: &[OsString]) -> Result<Command> {
 
 /// Puts what a container asks for into its spec.
 fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Result<()> {
-    let started = Instant::now();
     let folder = invocation.bundle.unwrap_or(Path::new("."));
     // What cannot be read asks for nothing that we could know of, and the runtime has its own words for it.
     let Ok(bundle) = Bundle::read(folder, invocation.config) else { return Ok(()) };
@@ -78,8 +77,9 @@ fn edit(invocation: &Invocation<'_>, loaded: &Loaded, called_as: &OsStr) -> Resu
     if asks_for_nothing(&peek) {
         return Ok(());
     }
+    let started = Instant::now();
     let host = Host::new(&loaded.settings);
-    journal::open(&host.log, loaded.settings.log_level);
+    journal::begin(&host.log, loaded.settings.log_level);
     let served = serve(&Call { invocation, loaded, called_as, host: &host, bundle: &bundle, started }, peek);
     if loaded.settings.dry_run { Ok(()) } else { served }
 }
@@ -165,7 +165,6 @@ impl Call<'_> {
         let path = std::env::var_os("PATH");
         let claimant = Claimant {
             settings: &self.loaded.settings,
-            settings_file: self.loaded.file.as_deref(),
             host: self.host,
             container: self.invocation.id.context("the engine gave no container id")?.to_string_lossy().into_owned(),
             root: self.invocation.root.unwrap_or_default().to_string_lossy().into_owned(),

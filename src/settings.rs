@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::chip::ChipSet;
 use crate::grant::Naming;
+use crate::kernel;
 use crate::process;
 use crate::select::Policy;
 
@@ -199,7 +200,7 @@ impl Loaded {
 
 fn read(named: Option<&Path>) -> Result<Settings> {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => return Ok(Settings::default()),
         Err(error) => return Err(error).with_context(|| format!("the settings {} cannot be opened", path.display())),
@@ -209,8 +210,8 @@ fn read(named: Option<&Path>) -> Result<Settings> {
         bail!("the settings {} are no regular file", path.display());
     }
     process::trusted(&metadata).with_context(|| format!("the settings {}", path.display()))?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("the settings {} cannot be read", path.display()))?;
+    let text = kernel::rest(file, metadata.len()).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    let text = text.with_context(|| format!("the settings {} cannot be read", path.display()))?;
     Settings::parse(&text).with_context(|| format!("the settings {}", path.display()))
 }
 

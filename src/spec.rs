@@ -86,6 +86,8 @@ pub struct Subject {
     pub groups: Vec<u32>,
     /// Has it a user namespace of its own?
     pub user_namespace: bool,
+    /// Has it a pid namespace of its own, not one that it only joins?
+    pub own_pid_namespace: bool,
     /// `root.path`, relative to the bundle or absolute.
     pub rootfs: Option<String>,
 }
@@ -97,12 +99,14 @@ impl Subject {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
         let user = &spec["process"]["user"];
         let groups = user["additionalGids"].as_array().map(|list| list.iter().filter_map(number).collect());
+        let joins_none = |namespace: &Value| namespace["path"].is_null() || namespace["path"] == "";
         let namespaces = spec["linux"]["namespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
             uid: number(&user["uid"]).unwrap_or(0),
             gid: number(&user["gid"]).unwrap_or(0),
             groups: groups.unwrap_or_default(),
             user_namespace: namespaces.iter().any(|namespace| namespace["type"] == "user"),
+            own_pid_namespace: namespaces.iter().any(|namespace| namespace["type"] == "pid" && joins_none(namespace)),
             rootfs: spec["root"]["path"].as_str().map(str::to_owned),
         }
     }

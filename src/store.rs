@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::libc::{O_DIRECTORY, O_NOFOLLOW};
 
+use crate::kernel;
 use crate::lease::Ledger;
 use crate::process;
 
@@ -50,11 +51,9 @@ impl Store {
         let path = self.ledger();
         let said = || format!("the ledger {}", path.display());
         let text = match open(&path, OpenOptions::new().read(true)) {
-            Ok((mut file, metadata)) => {
+            Ok((file, metadata)) => {
                 process::trusted(&metadata).with_context(said)?;
-                let mut text = Vec::new();
-                std::io::Read::read_to_end(&mut file, &mut text).with_context(said)?;
-                text
+                kernel::rest(file, metadata.len()).with_context(said)?
             }
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ledger::empty(&self.boot_id)),
             Err(error) => return Err(error).with_context(|| format!("{} cannot be opened", said())),
@@ -121,8 +120,12 @@ impl Locked {
         let path = self.store.ledger();
         // One name will do: only the holder of the lock writes it, and what a killed one left is in nobody's way.
         let new = self.store.folder.join("ledger.json.new");
-        let written = remove_if_there(&new).and_then(|()| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
+        let make = || OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new);
+        let made = match make() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => fs::remove_file(&new).and_then(|()| make()),
+            made => made,
+        };
+        let written = made.and_then(|mut file| {
             file.write_all(&self.ledger.to_text()?)?;
             // Whatever the umask: people without root read it.
             file.set_permissions(PermissionsExt::from_mode(0o644))?;
@@ -133,13 +136,6 @@ impl Locked {
             let _ = fs::remove_file(&new);
             format!("the ledger {} cannot be written", path.display())
         })
-    }
-}
-
-fn remove_if_there(path: &Path) -> std::io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

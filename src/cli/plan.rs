@@ -135,15 +135,8 @@ impl Plan {
             report.warnings.push(format!("{error:#}"));
             Path::new("/usr/local/bin").join(HOOK_NAME)
         });
-        let claimant = Claimant {
-            settings: &loaded.settings,
-            settings_file: loaded.file.as_deref(),
-            host: &host,
-            container: "ID".to_owned(),
-            root: String::new(),
-            bundle: &folder,
-            hook,
-        };
+        let claimant =
+            Claimant { settings: &loaded.settings, host: &host, container: "ID".to_owned(), root: String::new(), bundle: &folder, hook };
         let subject = Subject::of(&spec);
         let case = Case { claimant: &claimant, ask: &ask, spec: &peek, subject: &subject, inventory: &inventory, bore: bore.as_deref() };
         match claim::plan(&case) {

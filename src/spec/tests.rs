@@ -314,3 +314,18 @@ proptest! {
         prop_assert_eq!(spec.to_string(), before.to_string());
     }
 }
+
+#[test]
+fn a_pid_namespace_that_is_joined_or_missing_is_not_the_containers_own() {
+    for (namespaces, own) in [
+        (json!([{"type": "pid"}, {"type": "mount"}]), true),
+        (json!([{"type": "pid", "path": ""}]), true),
+        (json!([{"type": "pid", "path": "/proc/7/ns/pid"}]), false),
+        (json!([{"type": "mount"}]), false),
+        (json!([]), false),
+        (json!(null), false),
+    ] {
+        let subject = Subject::of(&json!({"linux": {"namespaces": namespaces}}));
+        assert_eq!(subject.own_pid_namespace, own, "{namespaces}");
+    }
+}

@@ -135,12 +135,11 @@ fn a_state_that_names_no_process_stops_the_container() {
 }
 
 #[test]
-fn a_fault_of_the_ledger_or_the_settings_between_claim_and_bind_stops_the_container() {
-    let faults: [Fault; 4] = [
+fn a_fault_of_the_ledger_between_claim_and_bind_stops_the_container() {
+    let faults: [Fault; 3] = [
         ("damaged ledger", |host| host.put(&host.ledger(), "{")),
         ("no ledger", |host| fs::remove_file(host.ledger()).unwrap()),
         ("open state directory", |host| fs::set_permissions(host.state_dir(), PermissionsExt::from_mode(0o777)).unwrap()),
-        ("broken settings", |host| host.put(&host.config_toml(), "x = [")),
     ];
     for (fault, cause) in faults {
         let host = FakeHost::small();
@@ -153,13 +152,25 @@ fn a_fault_of_the_ledger_or_the_settings_between_claim_and_bind_stops_the_contai
 }
 
 #[test]
+fn settings_that_change_between_claim_and_bind_are_those_of_the_claim() {
+    for text in ["x = [", "state-dir = \"/nowhere\"\n"] {
+        let host = FakeHost::small();
+        let running = host.start(&host.bundle("c1", &asking("1")), "c1", "hold-before-hook").wait_for_hold();
+        host.put(&host.config_toml(), text);
+        let call = running.release();
+        assert_eq!((call.code, call.hook(0, "code").as_deref()), (Some(0), Some("0")), "{text}");
+        host.put(&host.config_toml(), "");
+        assert_eq!(host.status()["leases"][0]["state"], "bound", "{text}");
+    }
+}
+
+#[test]
 fn the_hook_of_an_adopted_lease_ends_well_on_any_fault() {
-    let faults: [Fault; 6] = [
+    let faults: [Fault; 5] = [
         ("none, but bound already", |_| {}),
         ("damaged ledger", |host| host.put(&host.ledger(), "{")),
         ("no ledger", |host| fs::remove_file(host.ledger()).unwrap()),
         ("open state directory", |host| fs::set_permissions(host.state_dir(), PermissionsExt::from_mode(0o777)).unwrap()),
-        ("broken settings", |host| host.put(&host.config_toml(), "x = [")),
         ("no /dev", |host| fs::remove_dir_all(host.folder().join("bundles/manual/rootfs/dev")).unwrap()),
     ];
     for (fault, cause) in faults {

@@ -101,14 +101,22 @@ fn a_log_that_cannot_be_written_does_not_hide_the_message() {
 
 #[test]
 fn warnings_and_grants_are_in_the_tools_own_log_only() {
-    let host = FakeHost::trn1();
-    // Five chips of a torus are served with a warning.
-    let call = host.begin("c1", &asking("5"));
-    assert_eq!((call.engine_log(), call.stdout, call.stderr), (String::new(), String::new(), String::new()));
-    let log = host.log();
-    // One line a decision: the claim with its remarks, then the bind.
-    let lines: Vec<&str> = log.lines().collect();
-    assert_eq!(lines.len(), 2, "{log}");
-    assert!(lines[0].contains(" c1: granted: chips 0-4 for any:5, ") && lines[0].contains(" µs; chips 0-4 of a 4x4 torus: "), "{log}");
-    assert!(lines[1].contains(" c1: bound: chips 0-4 to pid ") && lines[1].ends_with(" µs"), "{log}");
+    for (level, lines) in [("info", 1), ("debug", 2)] {
+        let host = FakeHost::trn1();
+        host.settings(&format!("log-level = \"{level}\""));
+        // Five chips of a torus are served with a warning.
+        let call = host.begin("c1", &asking("5"));
+        assert_eq!((call.engine_log(), call.stdout, call.stderr), (String::new(), String::new(), String::new()));
+        let log = host.log();
+        // One line a decision: the claim with its remarks. The bind decides nothing.
+        assert_eq!(log.lines().count(), lines, "{log}");
+        let mut log = log.lines();
+        let granted = log.next().unwrap();
+        assert!(
+            granted.contains(" c1: granted: chips 0-4 for any:5, ") && granted.contains(" µs; chips 0-4 of a 4x4 torus: "),
+            "{granted}"
+        );
+        let bound = |line: &str| line.contains(" c1: bound: chips 0-4 to pid ") && line.ends_with(" µs");
+        assert!(log.all(bound));
+    }
 }

@@ -3,7 +3,7 @@
 //! What it starts it ends when it is dropped, and the folder with it.
 
 use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -258,8 +258,7 @@ pub(in crate::cli) fn inside(dev: &Path, out: &mut dyn std::io::Write) -> Result
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let id = crate::host::parse_node_name(&name)?;
-            let metadata = entry.metadata().ok()?;
-            let number = crate::host::number_of(&metadata);
+            let number = crate::host::number_of(entry.metadata().ok()?.rdev());
             Some((id, if number.major == 0 { format!("/dev/{name}") } else { format!("/dev/{name} is {number}") }))
         })
         .collect();
