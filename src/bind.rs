@@ -64,7 +64,11 @@ pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Contain
     let mut locked = lock_and_reap(host, limit, &processes)?;
     let chips = locked.ledger.bind(&granted.lease, &container.id, holder, cgroup)?.chips;
     let named: ChipSet = granted.nodes.iter().map(|(chip, ..)| *chip).collect();
-    ensure!(named == chips, "the hook was told of chips {named}, lease {} has {chips}: start the container again", granted.lease);
+    ensure!(
+        named == chips,
+        "the hook was told of chips {named}, lease {} has {chips}: start the container again, by neuron-container-runtime",
+        granted.lease
+    );
     locked.commit()?;
     Ok(chips)
 }

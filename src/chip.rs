@@ -152,6 +152,14 @@ impl FromIterator<ChipId> for ChipSet {
     }
 }
 
+impl ChipSet {
+    /// `chip 3`, `chips 0-3`.
+    #[must_use]
+    pub fn named(self, noun: &str) -> String {
+        format!("{noun}{} {self}", if self.len() == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for ChipSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, run) in self.runs().into_iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::lease::{Lease, Ledger, Mode, State};
 use crate::peek::Peek;
 use crate::process::{Oneself, Processes};
 use crate::request::{Invalid, Origin, Request, Want};
-use crate::select::{self, Candidate, Choice, Warning};
+use crate::select::{self, Candidate, Choice, Held, Warning};
 use crate::settings::{Manual, Settings};
 use crate::spec::{Delivery, Edit, Subject};
 use crate::store::{Locked, Store};
@@ -157,9 +157,11 @@ pub fn plan(case: &Case<'_>) -> Result<Claim> {
 /// The live leases, read without the lock.
 ///
 /// # Errors
-/// As [`Store::load`].
+/// As [`Store::load`]; or a claim would not trust what is there.
 pub fn look(host: &Host, processes: &Processes) -> Result<Ledger> {
-    let mut ledger = Store::new(&host.state, processes.boot_id()?).load()?;
+    let store = Store::new(&host.state, processes.boot_id()?);
+    store.trusted()?;
+    let mut ledger = store.load()?;
     let namespaces = processes.namespaces(ledger.leases());
     ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
     Ok(ledger)
@@ -242,6 +244,7 @@ impl Case<'_> {
                 } else {
                     Vec::new()
                 };
+                warnings.extend(conflicts(&held, *chips).filter(|_| !exclusive));
                 (*chips, Terms { nodes: as_given(self.inventory, nodes), env }, Delivery::Given, Origin::Devices.to_string())
             }
         };
@@ -284,6 +287,14 @@ impl Case<'_> {
         let host_logical = self.claimant.host.logical_config()?;
         Ok(terms(self.inventory, chips, &Wishes { naming, env: &env, host_logical })?)
     }
+}
+
+/// Who else holds chips that a container was given by hand.
+fn conflicts(held: &[Held], chips: ChipSet) -> impl Iterator<Item = String> {
+    held.iter().filter(move |held| !held.chips.intersection(chips).is_empty()).map(move |held| {
+        let both = held.chips.intersection(chips).named("chip");
+        format!("a conflict: {both} held by {} too (pid {}, since {})", short_container(&held.container), held.pid, held.since)
+    })
 }
 
 /// Do nodes that a spec names itself have the host's names?

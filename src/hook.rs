@@ -35,7 +35,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
     let done = state().and_then(|container| {
         let chips = bind(&host, settings.lock_timeout, &granted, &container)?;
         let took = started.elapsed().as_micros();
-        debug!("{}: bound: chips {chips} to pid {}, {took} µs", short_container(&container.id), container.pid);
+        debug!("{}: bound: {} to pid {}, {took} µs", short_container(&container.id), chips.named("chip"), container.pid);
         Ok(())
     });
     match done {

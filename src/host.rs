@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
 use crate::kernel;
@@ -62,6 +62,9 @@ impl Host {
     /// # Errors
     /// What is there cannot be read or understood: then nothing is known to be free.
     pub fn discover(&self) -> Result<Inventory> {
+        if self.simulated() && !self.root.is_dir() {
+            bail!("the host root {} is not there: neuron-ctk simulate makes one", self.root.display());
+        }
         let instance_type = read_optional(&self.sys.join("class/dmi/id/product_name"))?.map(|text| text.trim().to_owned());
         let driver_version = read_optional(&self.sys.join("module/neuron/version"))?.map(|text| text.trim().to_owned());
         let class = self.sys.join("class/neuron_device");

@@ -53,12 +53,12 @@ fn logger(file: File, level: LevelFilter) -> env_logger::Logger {
         .build()
 }
 
-/// The file, made with its folder where it is not there.
+/// The file, made where it is not there, and the folder that it is in.
 fn open(path: &Path) -> io::Result<File> {
     let opening = || OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path);
     let file = match (opening(), path.parent()) {
         (Err(error), Some(folder)) if error.kind() == ErrorKind::NotFound => {
-            DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+            DirBuilder::new().mode(0o755).create(folder)?;
             opening()?
         }
         (opened, _) => opened?,

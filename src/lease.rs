@@ -163,10 +163,10 @@ pub enum Unreadable {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotBound {
     /// The lease is not in the ledger, or its holder has died.
-    #[error("lease {0} is not in the ledger: the process that claimed it has ended; start the container again")]
+    #[error("lease {0} is not in the ledger: the process that claimed it has ended; start the container again, by neuron-container-runtime")]
     Unknown(String),
     /// It has been bound before.
-    #[error("lease {id} is bound already, to pid {pid}: a lease is bound once; start the container again")]
+    #[error("lease {id} is bound already, to pid {pid}: a lease is bound once; start the container again, by neuron-container-runtime")]
     Twice {
         /// The lease.
         id: String,
@@ -174,7 +174,7 @@ pub enum NotBound {
         pid: i32,
     },
     /// It is another container's.
-    #[error("lease {id} is container {theirs}'s, not {ours}'s: start the container again")]
+    #[error("lease {id} is container {theirs}'s, not {ours}'s: start the container again, by neuron-container-runtime")]
     OtherContainer {
         /// The lease.
         id: String,
@@ -250,7 +250,7 @@ impl Ledger {
                 chips: lease.chips,
                 container: lease.container.clone(),
                 pid: lease.holder.pid,
-                since: since.strip_prefix(today).map_or_else(|| since.clone(), |time| time.trim_start().to_owned()),
+                since: since.strip_prefix(today).unwrap_or(&since).trim_start().to_owned() + " UTC",
             }
         };
         self.leases.iter().map(held).collect()
@@ -424,8 +424,8 @@ mod tests {
     fn times_of_today_are_shown_without_the_date() {
         let mut ledger = Ledger::empty("b");
         ledger.claim(lease("1", 0, 1, Mode::Exclusive)).unwrap();
-        assert_eq!(ledger.held("2026-11-30")[0].since, "10:02");
-        assert_eq!(ledger.held("2026-12-01")[0].since, "2026-11-30 10:02");
+        assert_eq!(ledger.held("2026-11-30")[0].since, "10:02 UTC");
+        assert_eq!(ledger.held("2026-12-01")[0].since, "2026-11-30 10:02 UTC");
     }
 
     #[derive(Debug, Clone)]

@@ -109,7 +109,7 @@ fn ring(cells: &[String]) -> String {
     let back: Vec<&str> = back.iter().rev().map(String::as_str).collect();
     // An odd ring has one more in its first row.
     let gap = if there.len() > back.len() { "────────" } else { "" };
-    format!("  ╭─ {} ─╮\n  ╰─ {}{gap} ─╯\n", there.join(" ── "), back.join(" ── "))
+    format!("  ╭─ {} ─╮\n  ╰─ {} ─{gap}╯\n", there.join(" ── "), back.join(" ── "))
 }
 
 fn rows(cells: &[String], link: &str) -> String {
@@ -184,7 +184,7 @@ mod tests {
             drawn(Links::Ring, 5),
             "
   ╭─  0 A ──  1 A ──  2 x ─╮
-  ╰─  4 · ──  3 #──────── ─╯
+  ╰─  4 · ──  3 # ─────────╯
 "
         );
     }

@@ -32,6 +32,9 @@ pub fn low_level_runtime(settings: &Settings, path: Option<&OsStr>) -> Result<Pa
             },
         }
     }
+    if wrong.is_empty() {
+        bail!("no low-level runtime can be used: the settings name none (runtimes); name runc or crun");
+    }
     bail!("no low-level runtime can be used: {}; install runc, or name one in the settings (runtimes)", wrong.join("; "))
 }
 

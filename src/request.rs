@@ -17,6 +17,9 @@ pub const VISIBLE_DEVICES: &str = "AWS_NEURON_VISIBLE_DEVICES";
 /// The prefix of AWS's annotations.
 const PREFIX: &str = "aws.amazon.com/";
 
+/// What can be asked for: chips, chips by an older name, cores.
+const RESOURCES: [&str; 3] = ["neuron", "neurondevice", "neuroncore"];
+
 /// Which chips are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
@@ -101,7 +104,7 @@ pub enum Invalid {
     #[error("chips are asked for twice, by {0} and by device nodes in the spec ({1}): use one way only")]
     Twice(Origin, String),
     /// A mount hides the nodes that would be made.
-    #[error("a mount at {} would show the host's own device nodes instead of the granted ones: remove it, /dev needs no mount", quoted(.0))]
+    #[error("a mount at {} would hide the granted device nodes behind the host's own: remove it, they come into the container without one", quoted(.0))]
     Mount(String),
     /// The container names cores that it will not have.
     #[error(
@@ -207,6 +210,35 @@ fn invalid(key: &str, value: &str, fault: Fault) -> Invalid {
     Invalid::Value { key: key.to_owned(), value: value.to_owned(), fault }
 }
 
+/// What looks like a request and is none, for who wonders why no chips are given.
+#[must_use]
+pub fn ignored(spec: &Peek<'_>, accept_env: bool) -> Vec<String> {
+    let kubernetes = Kubernetes::of(spec);
+    let mut notes = Vec::new();
+    for (key, _) in spec.annotations() {
+        let Some(resource) = key.strip_prefix(PREFIX).filter(|resource| resource.starts_with("neuro")) else { continue };
+        let key = quoted(key);
+        match resource.split_once('.') {
+            Some((resource, _)) if RESOURCES.contains(&resource) => {
+                if kubernetes.is_none() {
+                    notes.push(format!("the annotation {key} is not heeded: only Kubernetes has names of containers"));
+                }
+            }
+            _ if RESOURCES.contains(&resource) => {}
+            _ => notes.push(format!("the annotation {key} is not known: did you mean {PREFIX}neuron?")),
+        }
+    }
+    let why = match (kubernetes, spec.env(VISIBLE_DEVICES)) {
+        (_, None) => None,
+        (Some(Kubernetes { sandbox: true, .. }), _) => Some("a pod's sandbox asks for nothing"),
+        (Some(_), _) => Some("in Kubernetes only annotations ask"),
+        (None, _) if !accept_env => Some("accept-env = false in the settings"),
+        (None, _) => None,
+    };
+    notes.extend(why.map(|why| format!("{VISIBLE_DEVICES} is not heeded: {why}")));
+    notes
+}
+
 /// What a Kubernetes engine says of the container.
 struct Kubernetes<'a> {
     sandbox: bool,
@@ -231,7 +263,7 @@ fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Re
                 Some((resource, name)) => (resource, Some(name)),
                 None => (resource, None),
             };
-            matches!(resource, "neuron" | "neurondevice" | "neuroncore").then_some((key, resource, name, value))
+            RESOURCES.contains(&resource).then_some((key, resource, name, value))
         })
     };
     // Pod annotations reach every container of the pod: one key by name, and the bare key counts for nobody.
@@ -316,7 +348,7 @@ pub fn in_words(want: Want, total: u32) -> String {
     match want {
         Want::All => format!("all {}", count(total, "Neuron chip")),
         Want::Any(number) => count(number, "Neuron chip"),
-        Want::Ids(ids) => format!("{} {ids}", if ids.len() == 1 { "Neuron chip" } else { "Neuron chips" }),
+        Want::Ids(ids) => ids.named("Neuron chip"),
     }
 }
 

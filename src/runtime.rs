@@ -111,25 +111,21 @@ fn serve(call: &Call<'_>, peek: Peek<'_>) -> Result<()> {
         Some(text) => Peek::parse(text.as_bytes())?,
         None => peek,
     };
-    let request = request::read(&peek, call.loaded.settings.accept_env).map_err(|error| call.refused(error.into()))?;
-    let asks = request.is_some();
-    match call.ask(&peek, request) {
-        Ok(None) => {}
-        Ok(Some((ask, inventory))) => match call.grant(&ask, &inventory, &peek, &mut spec, bore.as_deref()) {
-            Ok(()) => return Ok(()),
-            Err(error) if ask.is_adopted() => warn!("{}: its chips are not recorded as taken: {error:#}", call.name()),
-            Err(error) => return Err(call.refused(error)),
-        },
-        Err(error) if asks => return Err(call.refused(error)),
-        Err(error) => warn!("{}: whether it has Neuron devices is not known: {error:#}", call.name()),
-    }
-    if let Some(reverted) = reverted.filter(|_| !call.loaded.settings.dry_run) {
+    let served = call.answer(&peek, &mut spec, bore.as_deref());
+    let starts = served.is_ok() || call.loaded.settings.dry_run;
+    if let Some(reverted) = reverted.filter(|_| starts && !matches!(served, Ok(Spec::Edited))) {
         // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
         if let Err(error) = call.bundle.replace(&serde_json::from_str(&reverted)?, "reverted") {
             warn!("{}: an earlier grant stays in its spec: {error:#}", call.name());
         }
     }
-    Ok(())
+    served.map(drop)
+}
+
+/// What became of a spec.
+enum Spec {
+    Edited,
+    Untouched,
 }
 
 impl Call<'_> {
@@ -144,6 +140,22 @@ impl Call<'_> {
         if self.loaded.settings.dry_run { format!("dry run, would be {done}") } else { done.to_owned() }
     }
 
+    /// Gives what is asked for, or says why not. Whoever asks for nothing is not stopped by a fault (I7).
+    fn answer(&self, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<Spec> {
+        let request = request::read(peek, self.loaded.settings.accept_env).map_err(|error| self.refused(error.into()))?;
+        let asks = request.is_some();
+        match self.ask(peek, request) {
+            Ok(None) => {}
+            Ok(Some((ask, inventory))) => match self.grant(&ask, &inventory, peek, spec, bore) {
+                Err(error) if ask.is_adopted() => warn!("{}: its chips are not recorded as taken: {error:#}", self.name()),
+                granted => return granted.map_err(|error| self.refused(error)),
+            },
+            Err(error) if asks => return Err(self.refused(error)),
+            Err(error) => warn!("{}: whether it has Neuron devices is not known: {error:#}", self.name()),
+        }
+        Ok(Spec::Untouched)
+    }
+
     /// What the container asks for, on this host.
     fn ask(&self, peek: &Peek<'_>, request: Option<Request>) -> Result<Option<(Ask, Inventory)>> {
         let inventory = self.host.discover()?;
@@ -155,7 +167,7 @@ impl Call<'_> {
     }
 
     /// Takes the lease, and puts it into the spec.
-    fn grant(&self, ask: &Ask, inventory: &Inventory, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<()> {
+    fn grant(&self, ask: &Ask, inventory: &Inventory, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<Spec> {
         if let Some(fault) = &self.loaded.fault {
             return Err(anyhow::anyhow!("{fault:#}: mend it, containers without chips start all the same"));
         }
@@ -179,12 +191,13 @@ impl Call<'_> {
         let done = self.would(if ask.is_adopted() { "recorded" } else { "granted" });
         let remarks: String = claim.warnings.iter().map(|warning| format!("; {warning}")).collect();
         let took = self.started.elapsed().as_micros();
-        info!("{}: {done}: chips {} for {}, {took} µs{remarks}", self.name(), lease.chips, lease.request);
+        info!("{}: {done}: {} for {}, {took} µs{remarks}", self.name(), lease.chips.named("chip"), lease.request);
         if dry {
-            return Ok(());
+            return Ok(Spec::Untouched);
         }
         spec::apply(spec, &claim.edit)?;
-        self.bundle.replace(spec, &lease.id)
+        self.bundle.replace(spec, &lease.id)?;
+        Ok(Spec::Edited)
     }
 }
 

@@ -18,6 +18,9 @@ use crate::words::short_container;
 
 pub use shortage::Shortage;
 
+/// The most holders that a refusal names; `status` shows all.
+const MOST_NAMED: usize = 6;
+
 /// The administrator's word on what may be granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -178,6 +181,12 @@ impl Host<'_> {
 
     fn exactly(&self, chips: ChipSet, asked: String, named: Named) -> Result<Choice, Shortage> {
         let present = self.inventory.ids();
+        // What can never be had, before what cannot be had now.
+        if chips.runs().len() > 1 {
+            let first = chips.first().and_then(|first| ChipSet::run(first, chips.len())).unwrap_or(chips);
+            let run = if present.contains_all(first) { first } else { present.runs().first().copied().unwrap_or(first) };
+            return Err(Shortage::Gap { asked, run });
+        }
         let wrong = chips.difference(self.free());
         if !wrong.is_empty() || chips.is_empty() {
             return Err(match named {
@@ -191,11 +200,6 @@ impl Host<'_> {
                     Shortage::Taken { asked, reasons: reasons.join("; ") }
                 }
             });
-        }
-        if chips.runs().len() != 1 {
-            let first = chips.first().and_then(|first| ChipSet::run(first, chips.len())).unwrap_or(chips);
-            let run = if present.contains_all(first) { first } else { present.runs().first().copied().unwrap_or(first) };
-            return Err(Shortage::Gap { asked, run });
         }
         if self.policy.strict_counts && self.torus && !torus_shape(chips) {
             return Err(Shortage::OddOnTorus(asked));
@@ -233,7 +237,11 @@ impl Host<'_> {
                 None => clauses.push((words, [id].into_iter().collect())),
             }
         }
-        let clauses: Vec<String> = clauses.into_iter().map(|(words, ids)| format!("{ids} {words}")).collect();
+        let all = clauses.len();
+        let mut clauses: Vec<String> = clauses.into_iter().take(MOST_NAMED).map(|(words, ids)| format!("{ids} {words}")).collect();
+        if all > MOST_NAMED {
+            clauses.push(format!("{} more", all - MOST_NAMED));
+        }
         clauses.join(", ")
     }
 

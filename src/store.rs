@@ -56,11 +56,14 @@ impl Store {
                 kernel::rest(file, metadata.len()).with_context(said)?
             }
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ledger::empty(&self.boot_id)),
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be opened", said())),
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be opened: see what it is and who put it there", said())),
         };
-        Ledger::parse(&text, &self.boot_id).with_context(said).with_context(
-            || "who holds which chip is not known, so none is free: see what wrote it; with no container using chips, remove it",
-        )
+        Ledger::parse(&text, &self.boot_id).map_err(|error| {
+            anyhow::anyhow!(
+                "{} {error}: who holds which chip is not known, so none is free; see what wrote it, and remove it once no container has chips",
+                said()
+            )
+        })
     }
 
     /// Takes the lock and loads the ledger.
@@ -90,6 +93,26 @@ impl Store {
             }
             ensure!(Instant::now() < deadline, "the lock {} is replaced again and again: see what does that", path.display());
         }
+    }
+
+    /// Would [`Self::lock`] trust the folder and the lock, where they are there already?
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn trusted(&self) -> Result<()> {
+        for (path, what, folder) in [(self.folder.clone(), "the state directory", true), (self.folder.join("lock"), "the lock", false)] {
+            let said = || format!("{what} {}", path.display());
+            match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error).with_context(said),
+                Ok(metadata) => {
+                    let fits = if folder { metadata.is_dir() } else { metadata.is_file() };
+                    ensure!(fits, "{} is no {}: see who put it there", said(), if folder { "folder" } else { "regular file" });
+                    process::trusted(&metadata).with_context(said)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn ledger(&self) -> PathBuf {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use terminal_size::{Height, terminal_size};
 
 use crate::chip::{Chip, ChipSet, Health, Inventory};
 use crate::claim::look;
@@ -42,31 +43,38 @@ impl Status {
             writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             return Ok(());
         }
-        let paint = paint();
-        if !self.watch {
-            return self.show(host, settings, paint, out);
-        }
+        let terminal = io::stdout().is_terminal();
+        let layout = table::Layout { topology: self.topology, paint: paint(), cut: terminal };
         loop {
-            let mut page = Vec::new();
-            self.show(host, settings, paint, &mut page)?;
-            if io::stdout().is_terminal() {
+            let (report, inventory) = Report::new(host, settings)?;
+            let page = table::page(&report, &inventory, layout);
+            if !self.watch {
+                out.write_all(page.as_bytes())?;
+                return Ok(());
+            }
+            if terminal {
                 // Home, each line cleared to its end, then the rest of the screen: no flicker.
-                let page = String::from_utf8_lossy(&page).replace('\n', "\u{1b}[K\n");
+                let page = fitted(&page, terminal_size().map_or(24, |(_, Height(lines))| lines.into())).replace('\n', "\u{1b}[K\n");
                 write!(out, "\u{1b}[H{page}\u{1b}[J")?;
             } else {
-                out.write_all(&page)?;
-                writeln!(out)?;
+                writeln!(out, "{page}")?;
             }
             out.flush()?;
             std::thread::sleep(Duration::from_secs(2));
         }
     }
+}
 
-    fn show(&self, host: &Host, settings: &Settings, paint: Paint, out: &mut dyn Write) -> Result<()> {
-        let (report, inventory) = Report::new(host, settings)?;
-        out.write_all(table::page(&report, &inventory, self.topology, paint).as_bytes())?;
-        Ok(())
+/// A page cut to the height of a terminal, which would scroll its top away.
+fn fitted(page: &str, height: usize) -> String {
+    let lines: Vec<&str> = page.lines().collect();
+    // The cursor stands on a line of its own, below.
+    let room = height.saturating_sub(1).max(1);
+    if lines.len() <= room {
+        return page.to_owned();
     }
+    let more = lines.len() - (room - 1);
+    lines[..room - 1].iter().flat_map(|line| [line, "\n"]).collect::<String>() + &format!("… {more} more lines\n")
 }
 
 /// Colours on a terminal, unless NO_COLOR is set (no-color.org) or the terminal can do none.
@@ -227,5 +235,17 @@ impl LeaseReport {
     fn new(lease: Lease) -> Self {
         let Lease { id, container, root, chips, mode, state, holder, cgroup, since, request, env: _ } = lease;
         Self { id, container, root, chips, mode, state, holder, cgroup, since, request }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitted;
+
+    #[test]
+    fn a_page_longer_than_the_terminal_says_so() {
+        assert_eq!(fitted("a\nb\nc\n", 4), "a\nb\nc\n");
+        assert_eq!(fitted("a\nb\nc\nd\n", 4), "a\nb\n… 2 more lines\n");
+        assert_eq!(fitted("a\nb\n", 0), "… 2 more lines\n");
     }
 }

@@ -25,7 +25,7 @@ fn it_says_what_would_be_given_and_why() {
     for line in [
         "request   4 Neuron chips (any:4), from aws.amazon.com/neuron\n",
         "free      0-15 of 16 Neuron chips\n",
-        "choice    0-3, of 4 possible runs: leaves whole aligned blocks of free chips, 1 of 8, 3 of 4, 6 of 2, as others do, and is the lowest\n",
+        "choice    0-3: of 4 possible runs 4 leave the most chips together (1 of 8, 3 of 4, 6 of 2 in aligned blocks), this one is the lowest\n",
         "\n--- config.json\n+++ config.json as the low-level runtime would get it\n@@ ",
         "\n+      \"AWS_NEURON_VISIBLE_DEVICES=0,1,2,3\",\n+      \"NEURON_RT_NUM_CORES=8\"\n",
     ] {
@@ -119,7 +119,7 @@ fn a_dry_run_logs_what_would_be_done_and_passes_every_container_through() {
         ("would", asking("2"), "would: dry run, would be granted: chips 0-1 for any:2, "),
         ("not", asking("17"), "not: dry run, would be refused: asked for 17 Neuron chips, this host has 16"),
         ("junk", asking("x"), "junk: dry run, would be refused: aws.amazon.com/neuron=\"x\": is not understood"),
-        ("given", given(host.major(), &[("/dev/neuron3", 3)]), "given: dry run, would be recorded: chips 3 for device nodes of the spec, "),
+        ("given", given(host.major(), &[("/dev/neuron3", 3)]), "given: dry run, would be recorded: chip 3 for device nodes of the spec, "),
     ] {
         let bundle = host.bundle(id, &spec);
         let before = bundle.text();
@@ -130,4 +130,71 @@ fn a_dry_run_logs_what_would_be_done_and_passes_every_container_through() {
         assert!(log.lines().last().unwrap().contains(logged), "{logged}\n{log}");
     }
     assert_eq!((host.leases(), host.state_dir().exists()), (vec![], false));
+}
+
+#[test]
+fn a_dry_run_of_a_bundle_that_was_used_before_takes_the_old_grant_out() {
+    for ask in ["2", "17", "x"] {
+        let host = FakeHost::trn1();
+        let bundle = host.bundle("b", &asking("2"));
+        host.create(&bundle, "c1").ok().init().kill();
+        host.settings("dry-run = true");
+        let mut spec = bundle.spec();
+        spec["annotations"]["aws.amazon.com/neuron"] = ask.into();
+        bundle.write(&spec);
+        let call = host.create(&bundle, "c1").ok();
+        assert!(call.ran(), "{ask}");
+        assert_eq!((call.config(), call.hook(0, "code")), (asking(ask), None), "{ask}");
+    }
+}
+
+#[test]
+fn what_would_stop_the_wrapper_is_a_refusal_beside_the_choice() {
+    let host = FakeHost::trn1();
+    let ask = ["--annotation", "aws.amazon.com/neuron=2"];
+    for (settings, why) in [
+        ("runtimes = []", "no low-level runtime can be used: the settings name none"),
+        ("runtimes = [\"/nowhere/runc\"]", "no low-level runtime can be used: /nowhere/runc is not there"),
+        ("hook-path = \"/nowhere/hook\"", "the hook cannot be used: link it to neuron-ctk, or set hook-path: /nowhere/hook is not there"),
+    ] {
+        let runtime = if settings.contains("runtimes") { "" } else { "runtimes = [\"/bin/true\"]\n" };
+        host.put(&host.config_toml(), &format!("{runtime}{settings}\n"));
+        let (code, shown) = plan_json(&host, &ask);
+        assert_eq!((code, &shown["choice"]), (Some(1), &json!([0, 1])), "{settings}");
+        assert!(shown["refusal"].as_str().unwrap().starts_with(why), "{shown}");
+        let (_, _, said) = plan(&host, &ask);
+        assert!(said.starts_with(&format!("error: {why}")), "{said}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_request_is_named() {
+    let host = FakeHost::trn1();
+    host.settings("accept-env = false");
+    for (args, note) in [
+        (["--env", "AWS_NEURON_VISIBLE_DEVICES=0"], "AWS_NEURON_VISIBLE_DEVICES is not heeded: accept-env = false in the settings"),
+        (
+            ["--annotation", "aws.amazon.com/neurom=2"],
+            "the annotation \"aws.amazon.com/neurom\" is not known: did you mean aws.amazon.com/neuron?",
+        ),
+        (
+            ["--annotation", "aws.amazon.com/neuron.web=2"],
+            "the annotation \"aws.amazon.com/neuron.web\" is not heeded: only Kubernetes has names of containers",
+        ),
+    ] {
+        let (code, shown, _) = plan(&host, &args);
+        assert_eq!(code, Some(0));
+        assert!(shown.starts_with("request   none: "), "{shown}");
+        assert!(shown.contains(&format!("\nnote      {note}\n")), "{shown}");
+    }
+}
+
+#[test]
+fn holders_are_sorted_by_their_chips() {
+    let host = FakeHost::trn1();
+    for (id, ask) in [("late", "id:9"), ("early", "id:1")] {
+        host.begin(id, &asking(ask));
+    }
+    let (_, shown) = plan_json(&host, &["--annotation", "aws.amazon.com/neuron=1"]);
+    assert_eq!([&shown["held"][0]["container"], &shown["held"][1]["container"]], ["early", "late"]);
 }

@@ -1,13 +1,14 @@
 //! `neuron-ctk status`: the document and the table, pinned; what it never shows, and that it changes nothing.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 use serde_json::{Value, json};
 
 use crate::call::{is_rfc3339, state_of};
 use crate::host::{FakeHost, NOBODY, listing, rules_over_nobody, skipped};
-use crate::specs::{asking, with_env};
+use crate::specs::{asking, given, with_env};
 
 /// Every key and value by hand, from the design; what no hand can know is taken from the kernel.
 #[test]
@@ -128,13 +129,60 @@ fn leases_are_shown_without_the_environment_that_they_gave() {
 fn a_host_without_chips_has_a_status_too() {
     let host = FakeHost::trn1();
     fs::remove_dir_all(host.root()).unwrap();
+    fs::create_dir(host.root()).unwrap();
     let empty =
         json!({"version": 1, "instance_type": null, "driver_version": null, "registered": 0, "remaining": 0, "chips": [], "leases": []});
-    for folder in ["there is none", "an empty one"] {
-        assert_eq!(host.status(), empty, "{folder}");
-        let table = host.ctk(&["status"]);
-        assert!(table.status.success() && String::from_utf8(table.stdout).unwrap().contains("no Neuron chips"), "{folder}");
-        fs::create_dir_all(host.root()).unwrap();
+    assert_eq!(host.status(), empty);
+    let table = host.ctk(&["status"]);
+    assert!(table.status.success() && String::from_utf8(table.stdout).unwrap().contains("no Neuron chips"));
+}
+
+#[test]
+fn a_host_root_that_is_not_there_is_no_host_without_chips_and_is_not_made() {
+    let host = FakeHost::trn1();
+    fs::remove_dir_all(host.root()).unwrap();
+    let gone = format!("the host root {} is not there", host.root().display());
+    for args in [&["status"][..], &["plan", "--annotation", "aws.amazon.com/neuron=1"]] {
+        let output = host.ctk(args);
+        assert_eq!((output.status.code(), output.stdout), (Some(1), vec![]), "{args:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(&gone), "{args:?}");
+    }
+    assert!(host.refuses("c1", &asking("1")).starts_with(&gone));
+    assert!(!host.root().exists());
+}
+
+/// Chip 3 was given by hand while `web` held it: both are shown, a row each.
+#[test]
+fn a_conflict_is_a_row_for_each_holder_and_fits_a_terminal() {
+    let host = FakeHost::new("inf1.6xlarge");
+    host.begin("web", &asking("id:3"));
+    host.begin("a-name-that-is-longer-than-its-column", &given(host.major(), &[("/dev/neuron3", 3)]));
+    let page = String::from_utf8(host.ctk(&["status", "--topology"]).stdout).unwrap();
+    let rows: Vec<Vec<&str>> = page.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |name: &str| rows.iter().find(|row| row.contains(&name)).unwrap()[..5].to_vec();
+    assert_eq!(row("web"), ["A", "3", "4", "held,", "conflict"]);
+    assert_eq!(row("a-name-that-is-longer-than-its-column"), ["B", "3", "4", "adopted,", "conflict"]);
+    assert!(page.contains("3 #"), "{page}");
+    assert!(host.log().contains("a conflict: chip 3 held by web too (pid "), "{}", host.log());
+}
+
+#[test]
+fn what_a_claim_would_not_trust_is_a_fault_of_status_and_plan_too() {
+    for spoil in [
+        |host: &FakeHost| fs::set_permissions(host.state_dir(), PermissionsExt::from_mode(0o777)).unwrap(),
+        |host: &FakeHost| fs::set_permissions(host.state_dir().join("lock"), PermissionsExt::from_mode(0o666)).unwrap(),
+        |host: &FakeHost| {
+            fs::remove_file(host.state_dir().join("lock")).unwrap();
+            std::os::unix::fs::symlink("/dev/null", host.state_dir().join("lock")).unwrap();
+        },
+    ] {
+        let host = FakeHost::small();
+        host.begin("c1", &asking("1")).init().kill();
+        spoil(&host);
+        for args in [&["status"][..], &["plan", "--annotation", "aws.amazon.com/neuron=1"]] {
+            assert_eq!(host.ctk(args).status.code(), Some(1), "{args:?}");
+        }
+        host.refuses("c2", &asking("1"));
     }
 }
 

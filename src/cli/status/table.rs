@@ -6,15 +6,26 @@ use std::time::SystemTime;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::{ChipReport, Report, State};
-use crate::chip::{ChipId, ChipSet, Inventory};
+use crate::chip::{ChipId, ChipSet, Health, Inventory};
 use crate::picture::{Mark, Paint, draw, letter, painted};
 use crate::words::{count, short_container};
 
-/// The widest that names and requests are shown, so that a row fits 80 columns.
+/// The widest that names and requests are shown on a terminal, so that a row fits 80 columns.
 const LONGEST_NAME: usize = 22;
 
+/// How a page is laid out.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Layout {
+    /// With the picture of the chips.
+    pub(in crate::cli) topology: bool,
+    /// With colours.
+    pub(in crate::cli) paint: Paint,
+    /// Names and requests cut, so that a line fits a terminal; whole for other readers.
+    pub(in crate::cli) cut: bool,
+}
+
 /// A stretch of chips that share state and holders.
-struct Row<'a> {
+struct Stretch<'a> {
     chips: ChipSet,
     cores: Option<u32>,
     chip: &'a ChipReport,
@@ -23,7 +34,7 @@ struct Row<'a> {
 }
 
 /// The whole page.
-pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, topology: bool, paint: Paint) -> String {
+pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layout) -> String {
     let kind = report.instance_type.as_deref().unwrap_or("this host");
     let driver = report.driver_version.as_deref().map_or_else(String::new, |version| format!(", driver {version}"));
     let chips = u32::try_from(report.registered).unwrap_or(u32::MAX);
@@ -31,20 +42,21 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, topology: boo
         return format!("{kind}{driver}: no Neuron chips. Is the driver (aws-neuronx-dkms) loaded?\n");
     }
     let mut page = format!("{kind}{driver}: {}, {} free\n\n", count(chips, "Neuron chip"), report.remaining);
-    if topology {
-        page.push_str(&picture(report, inventory, paint));
+    if layout.topology {
+        page.push_str(&picture(report, inventory, layout.paint));
         page.push('\n');
     }
-    let rows = rows(report);
-    for (line, row) in lines(report, &rows, topology).iter().zip(std::iter::once(None).chain(rows.iter().map(Some))) {
-        let holder = row.and_then(|row| row.holders.first());
-        page.push_str(&holder.map_or_else(|| line.clone(), |holder| painted(line, *holder, paint)));
+    for (line, holder) in table(report, layout) {
+        page.push_str(&holder.map_or_else(|| line.clone(), |holder| painted(&line, holder, layout.paint)));
         page.push('\n');
     }
     for chip in &report.chips {
         if let Some(fault) = &chip.fault {
             let _ = writeln!(page, "\nchip {} is {}", chip.id, crate::words::one_line(fault));
         }
+    }
+    if inventory.chips.iter().any(|chip| matches!(chip.health, Health::Unknown(_))) {
+        page.push_str("\nWhether the chips are ready could not be read; only root can.\n");
     }
     page
 }
@@ -69,55 +81,57 @@ fn holders(report: &Report, chip: &ChipReport) -> Vec<usize> {
     report.leases.iter().enumerate().filter(|(_, lease)| lease.chips.contains(id)).map(|(position, _)| position).collect()
 }
 
-fn rows(report: &Report) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
+fn stretches(report: &Report) -> Vec<Stretch<'_>> {
+    let mut stretches: Vec<Stretch<'_>> = Vec::new();
     for chip in &report.chips {
         let Some(id) = ChipId::new(chip.id) else { continue };
         let holders = holders(report, chip);
-        match rows.last_mut() {
-            Some(row) if row.chip.state == chip.state && row.holders == holders && row.chip.fault == chip.fault => {
-                row.chips.insert(id);
-                row.cores = row.cores.zip(chip.cores).map(|(sum, cores)| sum + cores);
+        match stretches.last_mut() {
+            Some(last) if last.chip.state == chip.state && last.holders == holders && last.chip.fault == chip.fault => {
+                last.chips.insert(id);
+                last.cores = last.cores.zip(chip.cores).map(|(sum, cores)| sum + cores);
             }
-            _ => rows.push(Row { chips: [id].into_iter().collect(), cores: chip.cores, chip, holders }),
+            _ => stretches.push(Stretch { chips: [id].into_iter().collect(), cores: chip.cores, chip, holders }),
         }
     }
-    rows
+    stretches
 }
 
-/// The header and a line for each row.
-fn lines(report: &Report, rows: &[Row<'_>], letters: bool) -> Vec<String> {
+/// The header and a line for each stretch of chips and each of its holders, with the holder.
+fn table(report: &Report, layout: Layout) -> Vec<(String, Option<usize>)> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let all = ["", "CHIPS", "CORES", "STATE", "CONTAINER", "AGE", "REQUEST"];
-    let shown = if letters { &all[..] } else { &all[1..] };
-    table.set_header(shown.iter().copied());
-    for row in rows {
-        let leases: Vec<_> = row.holders.iter().filter_map(|position| report.leases.get(*position)).collect();
-        let joined =
-            |part: &dyn Fn(&super::LeaseReport) -> String| short(&leases.iter().map(|lease| part(lease)).collect::<Vec<_>>().join(" and "));
-        let letter = match row.holders.as_slice() {
-            [holder] => letter(*holder).to_string(),
-            [] => String::new(),
-            // More than one holder is a conflict, and each is named.
-            _ => "#".to_owned(),
-        };
-        let conflict = if leases.len() > 1 { ", conflict" } else { "" };
-        let cells = [
-            letter,
-            row.chips.to_string(),
-            row.cores.map_or_else(|| "?".to_owned(), |cores| cores.to_string()),
-            format!("{}{conflict}", row.chip.state.word()),
-            joined(&|lease| short_container(&lease.container)),
-            joined(&|lease| age(&lease.since)),
-            joined(&|lease| lease.request.clone()),
-        ];
-        table.add_row(if letters { &cells[..] } else { &cells[1..] });
+    // Letters are those of the picture.
+    let first = usize::from(!layout.topology);
+    table.set_header(["", "CHIPS", "CORES", "STATE", "CONTAINER", "AGE", "REQUEST"].into_iter().skip(first));
+    let mut painted_as = vec![None];
+    for stretch in &stretches(report) {
+        let chips = stretch.chips.to_string();
+        let cores = stretch.cores.map_or_else(|| "?".to_owned(), |cores| cores.to_string());
+        if stretch.holders.is_empty() {
+            let cells = ["", &chips, &cores, stretch.chip.state.word()];
+            table.add_row(cells.into_iter().skip(first));
+            painted_as.push(None);
+        }
+        for holder in &stretch.holders {
+            let Some(lease) = report.leases.get(*holder) else { continue };
+            let state = match (stretch.chip.state, stretch.holders.len()) {
+                (state, 1) => state.word().to_owned(),
+                // What is wrong with a chip concerns each of its holders.
+                (state @ (State::Missing | State::Unhealthy), _) => format!("{}, conflict #", state.word()),
+                (_, _) => format!("{}, conflict #", if lease.is_adopted() { State::Adopted } else { State::Held }.word()),
+            };
+            let short = |text: &str| if layout.cut { short(text) } else { text.to_owned() };
+            let (name, request) = (short(&short_container(&lease.container)), short(&lease.request));
+            let cells = [letter(*holder).to_string(), chips.clone(), cores.clone(), state, name, age(&lease.since), request];
+            table.add_row(cells.into_iter().skip(first));
+            painted_as.push(Some(*holder));
+        }
     }
     table.column_iter_mut().for_each(|column| {
         column.set_padding((0, 2));
     });
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+    table.lines().map(|line| line.trim_end().to_owned()).zip(painted_as).collect()
 }
 
 /// Cut to what a column may take.
