@@ -25,7 +25,7 @@ fn it_says_what_would_be_given_and_why() {
     for line in [
         "request   4 Neuron chips (any:4), from aws.amazon.com/neuron\n",
         "free      0-15 of 16 Neuron chips\n",
-        "choice    0-3: of 4 possible runs 4 leave the most chips together (1 of 8, 3 of 4, 6 of 2 in aligned blocks), this one is the lowest\n",
+        "choice    0-3: the lowest of 4 possible runs, which keep the same blocks of free chips whole (1 of 8, 3 of 4, 6 of 2)\n",
         "\n--- config.json\n+++ config.json as the low-level runtime would get it\n@@ ",
         "\n+      \"AWS_NEURON_VISIBLE_DEVICES=0,1,2,3\",\n+      \"NEURON_RT_NUM_CORES=8\"\n",
     ] {

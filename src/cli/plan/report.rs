@@ -125,17 +125,19 @@ impl Report {
     /// Why this run: how many there were, what the best ones leave whole, how they are told apart.
     fn why(&self, choice: ChipSet) -> String {
         let Some(chosen) = self.considered.iter().find(|option| option.chips == choice) else { return String::new() };
-        if self.considered.len() == 1 {
+        let all = self.considered.len();
+        if all == 1 {
             return ", the only run that fits".to_owned();
         }
-        let blocks: Vec<_> = chosen.leaves.iter().map(|(size, blocks)| format!("{blocks} of {size}")).collect();
+        let blocks = chosen.leaves.iter().filter(|(_, blocks)| **blocks != 0);
+        let blocks: Vec<_> = blocks.map(|(size, blocks)| format!("{blocks} of {size}")).collect();
+        let blocks = if blocks.is_empty() { "none".to_owned() } else { blocks.join(", ") };
         let equal: Vec<_> = self.considered.iter().filter(|option| option.leaves == chosen.leaves).collect();
-        let (leave, which) = match equal.len() {
-            1 => ("this one leaves".to_owned(), ""),
-            of if equal.iter().any(|option| option.gap != chosen.gap) => (format!("{of} leave"), ", this one is from the smallest gap"),
-            of => (format!("{of} leave"), ", this one is the lowest"),
-        };
-        let most = format!("the most chips together ({} in aligned blocks){which}", blocks.join(", "));
-        format!(": of {} possible runs {leave} {most}", self.considered.len())
+        let one = if equal.iter().any(|option| option.gap != chosen.gap) { "from the smallest gap" } else { "the lowest" };
+        match equal.len() {
+            1 => format!(": of {all} possible runs the one that keeps most blocks of free chips whole ({blocks})"),
+            same if same == all => format!(": {one} of {all} possible runs, which keep the same blocks of free chips whole ({blocks})"),
+            same => format!(": {one} of those {same} out of {all} possible runs that keep most blocks of free chips whole ({blocks})"),
+        }
     }
 }

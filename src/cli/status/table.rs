@@ -11,7 +11,7 @@ use crate::picture::{Mark, Paint, draw, letter, painted};
 use crate::words::{count, short_container};
 
 /// The widest that names and requests are shown on a terminal, so that a row fits 80 columns.
-const LONGEST_NAME: usize = 22;
+const LONGEST_NAME: usize = 21;
 
 /// How a page is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,9 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
         if let Some(fault) = &chip.fault {
             let _ = writeln!(page, "\nchip {} is {}", chip.id, crate::words::one_line(fault));
         }
+    }
+    if report.chips.iter().any(|chip| chip.containers.len() > 1) {
+        page.push_str("\n# a conflict: more than one container has this chip\n");
     }
     if inventory.chips.iter().any(|chip| matches!(chip.health, Health::Unknown(_))) {
         page.push_str("\nWhether the chips are ready could not be read; only root can.\n");
@@ -115,12 +118,12 @@ fn table(report: &Report, layout: Layout) -> Vec<(String, Option<usize>)> {
         }
         for holder in &stretch.holders {
             let Some(lease) = report.leases.get(*holder) else { continue };
-            let state = match (stretch.chip.state, stretch.holders.len()) {
-                (state, 1) => state.word().to_owned(),
-                // What is wrong with a chip concerns each of its holders.
-                (state @ (State::Missing | State::Unhealthy), _) => format!("{}, conflict #", state.word()),
-                (_, _) => format!("{}, conflict #", if lease.is_adopted() { State::Adopted } else { State::Held }.word()),
+            let state = match stretch.chip.state {
+                // Of a conflict each holder's own way.
+                State::Held | State::Adopted => if lease.is_adopted() { State::Adopted } else { State::Held }.word(),
+                wrong => wrong.word(),
             };
+            let state = if stretch.holders.len() > 1 { format!("{state} #") } else { state.to_owned() };
             let short = |text: &str| if layout.cut { short(text) } else { text.to_owned() };
             let (name, request) = (short(&short_container(&lease.container)), short(&lease.request));
             let cells = [letter(*holder).to_string(), chips.clone(), cores.clone(), state, name, age(&lease.since), request];
