@@ -14,13 +14,25 @@ use crate::grant::{Naming, Node, Terms, Wishes, terms};
 use crate::host::Host;
 use crate::lease::{Lease, Ledger, Mode, State};
 use crate::peek::Peek;
-use crate::process::{Oneself, Processes};
+use crate::process::{self, Oneself, Processes};
 use crate::request::{Invalid, Origin, Request, Want};
 use crate::select::{self, Candidate, Choice, Held, Warning};
 use crate::settings::{Manual, Settings};
 use crate::spec::{Delivery, Edit, Subject};
 use crate::store::{Locked, Store};
 use crate::words::short_container;
+
+/// Whose life a lease's is, until bind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBy {
+    /// This process, which becomes the low-level runtime.
+    Oneself,
+    /// The process that called this one, which goes on after it; it may be a service, so only for a while.
+    Caller,
+}
+
+/// How long a lease lives that is held by a caller, seconds: longer than any container takes to be created.
+const CALLER_HOLDS: u64 = 120;
 
 /// Who claims, and with what.
 #[derive(Debug)]
@@ -35,6 +47,8 @@ pub struct Claimant<'a> {
     pub root: String,
     /// The bundle's folder.
     pub bundle: &'a Path,
+    /// Whose life the lease's is.
+    pub held_by: HeldBy,
     /// The hook's executable.
     pub hook: PathBuf,
 }
@@ -138,7 +152,7 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let processes = Processes::new(&host.proc)?;
     let oneself = entitled(host, &processes)?;
     let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
-    let claim = case.decide(&locked.ledger, oneself)?;
+    let claim = case.decide(&locked.ledger, oneself, &processes)?;
     locked.ledger.claim(claim.lease.clone())?;
     locked.commit()?;
     Ok(claim)
@@ -151,7 +165,21 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
 pub fn plan(case: &Case<'_>) -> Result<Claim> {
     let processes = Processes::new(&case.claimant.host.proc)?;
     let oneself = entitled(case.claimant.host, &processes)?;
-    case.decide(&look(case.claimant.host, &processes)?, oneself)
+    case.decide(&look(case.claimant.host, &processes)?, oneself, &processes)
+}
+
+/// Goes on with a lease that a caller of ours holds for this container; `None` where there is none.
+///
+/// # Errors
+/// As [`Store::lock`].
+pub fn take_over(host: &Host, settings: &Settings, lease: &str, container: &str) -> Result<Option<ChipSet>> {
+    let processes = Processes::new(&host.proc)?;
+    let oneself = entitled(host, &processes)?;
+    let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
+    let Some(lease) = locked.ledger.take_over(lease, container, oneself.holder) else { return Ok(None) };
+    let chips = lease.chips;
+    locked.commit()?;
+    Ok(Some(chips))
 }
 
 /// The live leases, read without the lock.
@@ -214,7 +242,7 @@ fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
 
 impl Case<'_> {
     /// Chooses chips, and works out the lease and the edit: all of a claim but the commit.
-    fn decide(&self, ledger: &Ledger, oneself: Oneself) -> Result<Claim> {
+    fn decide(&self, ledger: &Ledger, oneself: Oneself, processes: &Processes) -> Result<Claim> {
         still_running(ledger, self.bore)?;
         let Claimant { settings, host, .. } = self.claimant;
         let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -253,6 +281,10 @@ impl Case<'_> {
         if self.spec.privileged() && !adopted {
             warnings.push("the container is privileged: it can make every other chip's node by itself".to_owned());
         }
+        let (holder, expires) = match self.claimant.held_by {
+            HeldBy::Oneself => (oneself.holder, None),
+            HeldBy::Caller => (processes.holder(nix::unistd::getppid().as_raw())?, Some(process::boot_seconds()? + CALLER_HOLDS)),
+        };
         let lease = Lease {
             id: random_id(),
             container: self.claimant.container.clone(),
@@ -260,8 +292,9 @@ impl Case<'_> {
             chips,
             mode: if adopted { Mode::Adopted } else { Mode::Exclusive },
             state: State::Claimed,
-            holder: oneself.holder,
+            holder,
             cgroup: None,
+            expires,
             since,
             request,
             env: terms.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),

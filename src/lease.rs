@@ -47,6 +47,9 @@ pub struct Lease {
     /// The container's cgroup, as `/proc/PID/cgroup` has it (`CONTROLLERS:PATH`), where it has one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Seconds of `CLOCK_BOOTTIME` after which it is dead whatever its holder does: that may be a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
     /// When it was claimed, RFC 3339, for people.
     pub since: String,
     /// The request, for people.
@@ -278,7 +281,7 @@ impl Ledger {
     /// [`NotBound`]; the ledger is unchanged then.
     pub fn bind(&mut self, id: &str, container: &str, holder: Holder, cgroup: Option<String>) -> Result<&Lease, NotBound> {
         let lease = self.leases.iter_mut().find(|lease| lease.id == id).ok_or_else(|| NotBound::Unknown(id.to_owned()))?;
-        if lease.container != container {
+        if !lease.container.is_empty() && lease.container != container {
             let (theirs, ours) = (short_container(&lease.container), short_container(container));
             return Err(NotBound::OtherContainer { id: id.to_owned(), theirs, ours });
         }
@@ -286,9 +289,25 @@ impl Ledger {
             return Err(NotBound::Twice { id: id.to_owned(), pid: lease.holder.pid });
         }
         lease.state = State::Bound;
+        container.clone_into(&mut lease.container);
         lease.holder = holder;
         lease.cgroup = cgroup;
+        lease.expires = None;
         Ok(lease)
+    }
+
+    /// Hands a lease that a caller holds for a container on to the process that creates it. `None`: there is no such lease, and the
+    /// ledger is unchanged. The caller of this has reaped before.
+    pub fn take_over(&mut self, id: &str, container: &str, holder: Holder) -> Option<&Lease> {
+        let lease = self.leases.iter_mut().find(|lease| lease.id == id)?;
+        let waits = lease.state == State::Claimed && lease.expires.is_some();
+        if !waits || !(lease.container.is_empty() || lease.container == container) {
+            return None;
+        }
+        container.clone_into(&mut lease.container);
+        lease.holder = holder;
+        lease.expires = None;
+        Some(lease)
     }
 }
 
@@ -313,6 +332,7 @@ mod tests {
             state: State::Claimed,
             holder: holder(7),
             cgroup: None,
+            expires: None,
             since: "2026-11-30T10:02:03Z".into(),
             request: "any:2".into(),
             env: vec!["AWS_NEURON_VISIBLE_DEVICES=4,5".into()],

@@ -15,7 +15,7 @@ macro_rules! pure {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { words picture chip topology peek request select lease grant spec }
+pure! { words picture chip topology document peek request select lease grant spec }
 
 // Touching the host.
 pub mod bind;
@@ -26,6 +26,7 @@ pub mod journal;
 pub mod kernel;
 pub mod process;
 pub mod programs;
+pub mod serve;
 pub mod settings;
 pub mod store;
 

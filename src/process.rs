@@ -37,6 +37,15 @@ pub fn trusted(metadata: &Metadata) -> Result<()> {
     Ok(())
 }
 
+/// Seconds since boot, those asleep included (`CLOCK_BOOTTIME`).
+///
+/// # Errors
+/// Never on Linux.
+pub fn boot_seconds() -> Result<u64> {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).context("CLOCK_BOOTTIME")?;
+    Ok(u64::try_from(now.tv_sec())?)
+}
+
 /// Is the real root a user of this process's user namespace? (user_namespaces(7), "User and group ID mappings")
 fn root_is_known() -> bool {
     let map = kernel::text(Path::new("/proc/self/uid_map")).unwrap_or_default();
@@ -136,6 +145,10 @@ impl Processes {
     /// Is a lease live? `namespaces` are the pid namespaces that were found alive, where they were looked for.
     #[must_use]
     pub fn life(&self, lease: &Lease, namespaces: Option<&Namespaces>) -> Life {
+        // A clock that cannot be read ends no lease.
+        if lease.expires.is_some_and(|end| boot_seconds().is_ok_and(|now| now > end)) {
+            return Life::Dead;
+        }
         if lease.holder.pidns != self.pidns {
             return match namespaces {
                 Some(found) if found.judges(lease) => {

@@ -118,6 +118,12 @@ pub fn is_edited(spec: &Value) -> bool {
     [LEASE_ANNOTATION, UNDO_ANNOTATION].iter().any(|key| spec["annotations"].get(key).is_some())
 }
 
+/// The lease that a spec says it bears.
+#[must_use]
+pub fn lease_of(spec: &Value) -> Option<&str> {
+    spec["annotations"].get(LEASE_ANNOTATION)?.as_str()
+}
+
 /// Puts a grant into a spec; earlier edits are taken out first.
 ///
 /// # Errors

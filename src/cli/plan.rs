@@ -14,7 +14,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::bundle::Bundle;
-use crate::claim::{self, Case, Claimant};
+use crate::claim::{self, Case, Claimant, HeldBy};
 use crate::host::Host;
 use crate::peek::Peek;
 use crate::process::Processes;
@@ -100,6 +100,7 @@ impl Plan {
             container: "ID".to_owned(),
             root: String::new(),
             bundle: &folder,
+            held_by: HeldBy::Oneself,
             // Only to be shown, where it is not there.
             hook: hook.as_ref().map_or_else(|_| Path::new("/usr/local/bin").join(HOOK_NAME), PathBuf::clone),
         };
@@ -124,10 +125,10 @@ impl Plan {
     /// The spec, and the folder that stands for its bundle.
     fn read(&self) -> Result<(PathBuf, Value)> {
         let (folder, mut spec) = match (&self.bundle, &self.spec) {
-            (Some(folder), _) => (folder.clone(), Bundle::read(folder, None)?.value()?),
+            (Some(folder), _) => (folder.clone(), document(folder, None)?),
             (None, Some(file)) => {
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                (folder.to_owned(), Bundle::read(Path::new(""), Some(file))?.value()?)
+                (folder.to_owned(), document(Path::new(""), Some(file))?)
             }
             (None, None) => (PathBuf::from("."), json!({})),
         };
@@ -145,6 +146,11 @@ impl Plan {
         }
         Ok((folder, spec))
     }
+}
+
+fn document(folder: &Path, name: Option<&Path>) -> Result<Value> {
+    let value = Bundle::read(folder, name)?.document.value();
+    value.with_context(|| format!("{} is not JSON", folder.join(name.unwrap_or(Path::new("config.json"))).display()))
 }
 
 /// What the wrapper would become.

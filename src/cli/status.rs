@@ -151,6 +151,8 @@ pub(super) struct LeaseReport {
     holder: crate::lease::Holder,
     #[serde(skip_serializing_if = "Option::is_none")]
     cgroup: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
     since: String,
     request: String,
 }
@@ -233,8 +235,8 @@ impl LeaseReport {
     }
 
     fn new(lease: Lease) -> Self {
-        let Lease { id, container, root, chips, mode, state, holder, cgroup, since, request, env: _ } = lease;
-        Self { id, container, root, chips, mode, state, holder, cgroup, since, request }
+        let Lease { id, container, root, chips, mode, state, holder, cgroup, expires, since, request, env: _ } = lease;
+        Self { id, container, root, chips, mode, state, holder, cgroup, expires, since, request }
     }
 }
 

@@ -26,7 +26,7 @@ pub(in crate::cli) fn run(args: &[OsString]) -> Result<()> {
     ensure!(invocation.action == Action::Begin, "the stand-in can only create and run");
     let id = invocation.id.and_then(|id| id.to_str()).context("a container needs an id")?;
     let bundle = std::path::absolute(invocation.bundle.context("a container needs a bundle")?)?;
-    let spec = Bundle::read(&bundle, None)?.value()?;
+    let spec = Bundle::read(&bundle, None)?.document.value()?;
     let dev = bundle.join("rootfs/dev");
     fs::create_dir_all(&dev)?;
     make_nodes(&spec, &bundle.join("rootfs"))?;
