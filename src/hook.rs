@@ -1,14 +1,18 @@
-//! The OCI hook `createRuntime`: ties a lease to the container's own process, or stops the container.
+//! The OCI hook: `createRuntime` and `prestart` tie a lease to the container's own process, or stop the container; Podman's
+//! `precreate` edits its spec.
 //!
 //! Everything it needs is in its arguments; of the state on stdin it believes the container's id and pid. It inherits nothing from
 //! the environment. For an adopted lease it says what it finds in the log and never stops the container.
+
+mod precreate;
+mod unprepared;
 
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use log::{debug, warn};
 use oci_spec::runtime::State;
 
@@ -16,26 +20,47 @@ use crate::bind::{Container, Granted, bind};
 use crate::grant::parse_argument;
 use crate::host::Host;
 use crate::journal;
-use crate::settings::Settings;
-use crate::spec::HOOK_STAGE;
+use crate::settings::{Flags, Settings};
 use crate::words::short_container;
 
-/// The most that is read of the state, bytes; runtimes write less than a page, but annotations are in it.
-const LONGEST_STATE: u64 = 4 << 20;
+pub use precreate::tell_caller;
+
+/// The most that is read from stdin, bytes: hundreds of times the largest spec that an engine writes.
+const LONGEST_INPUT: u64 = 16 << 20;
+
+/// What the hook is called for.
+#[derive(Debug)]
+enum Task {
+    /// Edit a spec.
+    Precreate(Flags),
+    /// Bind a lease: the grant, and the settings that it was claimed with.
+    Bind(Box<(Granted, Settings)>),
+    /// Look whether somebody prepared the spec, for an engine that was told to run the hook by itself.
+    Check(Flags),
+}
 
 /// Runs as the hook.
 ///
 /// # Errors
 /// What does not fit: the runtime must not start the container then.
 pub fn run(args: &[OsString]) -> Result<()> {
+    match parse(args)? {
+        Task::Precreate(flags) => precreate::run(&flags, args.first().map(OsString::as_os_str).unwrap_or_default()),
+        Task::Bind(task) => run_bind(&task.0, &task.1),
+        Task::Check(flags) => unprepared::check(&flags, &state()?),
+    }
+}
+
+fn run_bind(granted: &Granted, settings: &Settings) -> Result<()> {
     let started = Instant::now();
-    let (granted, settings) = parse(args)?;
-    let host = Host::new(&settings);
+    let host = Host::new(settings);
     journal::begin(&host.log, settings.log_level);
-    let done = state().and_then(|container| {
-        let chips = bind(&host, settings.lock_timeout, &granted, &container)?;
+    let done = state().and_then(|state| {
+        let pid = state.pid().filter(|pid| *pid > 0).context("the container's state names no process")?;
+        let container = Container { id: state.id().clone(), pid };
+        let chips = bind(&host, settings.lock_timeout, granted, &container)?;
         let took = started.elapsed().as_micros();
-        debug!("{}: bound: {} to pid {}, {took} µs", short_container(&container.id), chips.named("chip"), container.pid);
+        debug!("{}: bound: {} to pid {pid}, {took} µs", short_container(&container.id), chips.named("chip"));
         Ok(())
     });
     match done {
@@ -51,32 +76,56 @@ pub fn run(args: &[OsString]) -> Result<()> {
     }
 }
 
-fn state() -> Result<Container> {
+/// What is on stdin, in full.
+fn input() -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    std::io::stdin().take(LONGEST_STATE).read_to_end(&mut text).context("the container's state cannot be read from stdin")?;
-    let state: State =
-        serde_json::from_slice(&text).context("the container's state on stdin is not as the runtime specification has it")?;
-    let pid = state.pid().filter(|pid| *pid > 0).context("the container's state names no process")?;
-    Ok(Container { id: state.id().clone(), pid })
+    let length = std::io::stdin().take(LONGEST_INPUT + 1).read_to_end(&mut text)?;
+    ensure!(u64::try_from(length)? <= LONGEST_INPUT, "there is more than {LONGEST_INPUT} bytes of it");
+    Ok(text)
+}
+
+fn state() -> Result<State> {
+    let text = input().context("the container's state cannot be read from stdin")?;
+    serde_json::from_slice(&text).context("the container's state on stdin is not as the runtime specification has it")
+}
+
+fn parse(args: &[OsString]) -> Result<Task> {
+    let args: Vec<&str> = args.iter().map(|arg| arg.to_str().context("arguments are UTF-8")).collect::<Result<_>>()?;
+    match args.get(1..).unwrap_or_default() {
+        ["precreate", rest @ ..] => Ok(Task::Precreate(flags(rest)?)),
+        ["createRuntime" | "prestart", rest @ ..] if rest.contains(&"--lease") => Ok(Task::Bind(Box::new(grant(rest)?))),
+        ["createRuntime" | "prestart", rest @ ..] => Ok(Task::Check(flags(rest)?)),
+        other => bail!(
+            "the stages of this hook are precreate, createRuntime and prestart, not {}: it is called by engines and runtimes, neuron-ctk is for people",
+            other.first().unwrap_or(&"none")
+        ),
+    }
+}
+
+/// What an administrator may put behind a stage.
+fn flags(args: &[&str]) -> Result<Flags> {
+    let mut flags = Flags::default();
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{name} needs a value"));
+        match *name {
+            "--settings" => flags.settings = Some(value()?.into()),
+            "--host-root" => flags.host_root = Some(value()?.into()),
+            other => bail!("the argument {other} is not known"),
+        }
+    }
+    Ok(flags)
 }
 
 /// What the wrapper put into the hook's arguments: the grant, and the settings that it was claimed with.
-fn parse(args: &[OsString]) -> Result<(Granted, Settings)> {
-    let args: Vec<&str> = args.iter().map(|arg| arg.to_str().context("arguments are UTF-8")).collect::<Result<_>>()?;
-    let mut args = args.into_iter().skip(1);
-    match args.next() {
-        Some(HOOK_STAGE) => {}
-        other => bail!(
-            "{HOOK_STAGE} is the only stage of this hook, not {}: it is put into a container's config.json by neuron-container-runtime, not called by hand",
-            other.unwrap_or("none")
-        ),
-    }
+fn grant(args: &[&str]) -> Result<(Granted, Settings)> {
+    let mut args = args.iter();
     let mut granted = Granted::default();
     let mut settings = Settings::default();
     while let Some(name) = args.next() {
         let mut value = || args.next().with_context(|| format!("{name} needs a value"));
-        match name {
-            "--lease" => value()?.clone_into(&mut granted.lease),
+        match *name {
+            "--lease" => (*value()?).clone_into(&mut granted.lease),
             "--rootfs" => granted.rootfs = value()?.into(),
             "--adopted" => granted.adopted = true,
             "--note-cgroup" => granted.note_cgroup = true,
@@ -117,7 +166,8 @@ mod tests {
     fn the_arguments_are_those_that_the_wrapper_writes() {
         let line = "neuron-container-hook createRuntime --lease 1f --node 4=/dev/neuron0=240:4 --node 5=/dev/neuron1=240:5 \
              --rootfs /b/rootfs --state-dir /s --log-file /l --host-root /h --log-level debug --lock-timeout 1m --note-cgroup --adopted";
-        let (granted, settings) = parse(&words(line)).unwrap();
+        let Task::Bind(task) = parse(&words(line)).unwrap() else { panic!("a bind") };
+        let (granted, settings) = *task;
         assert_eq!((&*granted.lease, granted.adopted, granted.note_cgroup), ("1f", true, true));
         assert_eq!((granted.rootfs, granted.nodes.len()), (PathBuf::from("/b/rootfs"), 2));
         assert_eq!((settings.host_root, settings.state_dir, settings.log_file), (Some("/h".into()), Some("/s".into()), Some("/l".into())));
@@ -129,8 +179,10 @@ mod tests {
         for line in [
             "neuron-container-hook",
             "neuron-container-hook poststop",
-            "neuron-container-hook createRuntime",
             "neuron-container-hook createRuntime --lease 1f",
+            "neuron-container-hook createRuntime --rootfs /b",
+            "neuron-container-hook prestart --lease",
+            "neuron-container-hook precreate --lease 1f",
             "neuron-container-hook createRuntime --rootfs /b --lease",
             "neuron-container-hook createRuntime --rootfs /b --lease 1f",
             "neuron-container-hook createRuntime --rootfs /b --lease 1f --state-dir /s --node 4",

@@ -427,6 +427,31 @@ mod tests {
     }
 
     #[test]
+    fn only_a_lease_that_a_caller_holds_for_this_container_is_taken_over() {
+        for (expires, known_as, container, taken) in [
+            (Some(9), "c-1", "c-1", true),
+            (Some(9), "", "c-1", true),
+            (Some(9), "c-1", "c-2", false),
+            (None, "c-1", "c-1", false),
+        ] {
+            let mut ledger = Ledger::empty("b");
+            ledger.claim(Lease { expires, container: known_as.into(), ..lease("1", 0, 1, Mode::Exclusive) }).unwrap();
+            let before = ledger.clone();
+            assert_eq!(ledger.take_over("2", container, holder(9)), None);
+            let lease = ledger.take_over("1", container, holder(9)).map(|lease| (lease.container.clone(), lease.holder.pid, lease.expires));
+            assert_eq!(lease, taken.then(|| (container.to_owned(), 9, None)));
+            assert!(taken || ledger == before);
+            // Once, and not when it is bound.
+            assert_eq!(ledger.take_over("1", container, holder(10)), None);
+        }
+        let mut ledger = Ledger::empty("b");
+        ledger.claim(Lease { expires: Some(9), container: String::new(), ..lease("1", 0, 1, Mode::Exclusive) }).unwrap();
+        let bound = ledger.bind("1", "c-1", holder(9), None).unwrap();
+        assert_eq!((&*bound.container, bound.expires), ("c-1", None));
+        assert_eq!(ledger.take_over("1", "c-1", holder(10)), None);
+    }
+
+    #[test]
     fn what_cannot_be_judged_stays_and_what_is_dead_goes() {
         let mut ledger = Ledger::empty("b");
         for (id, first) in [("live", 0), ("dead", 1), ("unknown", 2)] {

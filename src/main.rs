@@ -47,8 +47,11 @@ fn face(called_as: Option<&OsString>) -> Face {
 #[expect(clippy::exit, clippy::print_stderr, reason = "the only place that does")]
 fn end(face: Face, message: &str, code: i32) {
     let line = words::one_line(message);
-    if face == Face::Runtime {
-        runtime::tell_engine(&std::env::args_os().collect::<Vec<_>>(), &line);
+    let args: Vec<_> = std::env::args_os().collect();
+    match face {
+        Face::Runtime => runtime::tell_engine(&args, &line),
+        Face::Hook if args.get(1).is_some_and(|stage| stage == "precreate") => hook::tell_caller(&line),
+        Face::Hook | Face::Ctk => {}
     }
     // clap's words on wrong usage are laid out for people already.
     if code == cli::WRONG_USAGE {

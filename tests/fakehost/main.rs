@@ -18,6 +18,7 @@ mod manual;
 mod messages;
 mod passthrough;
 mod plan;
+mod precreate;
 mod refusals;
 mod requests;
 mod requests_kubernetes;
