@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, HostNode, Inventory};
+use crate::cores::Share;
 use crate::request::{Invalid, VISIBLE_DEVICES};
 
 /// The first driver that maps renumbered nodes itself (AWS's Kubernetes plugin asks for it).
@@ -90,7 +91,7 @@ pub struct Wishes<'a> {
 ///
 /// # Errors
 /// [`Invalid`]: cores that it will not have, a logical core of a size that does not exist, or a chip whose cores are not known.
-pub fn terms(inventory: &Inventory, chips: ChipSet, wishes: &Wishes<'_>) -> Result<Terms, Invalid> {
+pub fn terms(inventory: &Inventory, chips: ChipSet, share: Option<Share>, wishes: &Wishes<'_>) -> Result<Terms, Invalid> {
     let granted: Vec<&Chip> = inventory.chips.iter().filter(|chip| chips.contains(chip.id)).collect();
     let renumber = match wishes.naming {
         Naming::Container => true,
@@ -105,22 +106,33 @@ pub fn terms(inventory: &Inventory, chips: ChipSet, wishes: &Wishes<'_>) -> Resu
         nodes.push(Node { chip: chip.id, path: format!("/dev/{name}"), number: chip.number, host });
     }
     let mut env = vec![(VISIBLE_DEVICES.to_owned(), list(chips))];
-    let logical = logical_size(&granted, wishes, &mut env)?;
-    let mut cores = 0;
-    for chip in &granted {
-        cores += chip.cores.ok_or(Invalid::UnknownCores(chip.id))? / logical;
+    let Lnc { size: lnc, from_host } = lnc(inventory, wishes)?;
+    if from_host {
+        // The Neuron runtime does not read the host's file.
+        env.push((LOGICAL_CONFIG.to_owned(), lnc.to_string()));
     }
-    // With the host's names the container counts cores as the host does.
-    let first = match (renumber, granted.first()) {
-        (false, Some(chip)) => chip.id.index() * chip.cores.unwrap_or(0) / logical,
-        _ => 0,
-    };
+    let mut all = 0;
+    for chip in &granted {
+        all += chip.cores.ok_or(Invalid::UnknownCores(chip.id))?;
+    }
+    // Where the first chip's cores begin on the host; with the host's names the container counts them as the host does.
+    let base = granted.first().map_or(0, |chip| chip.id.index() * chip.cores.unwrap_or(0));
+    let (first, count) = share.map_or((base, all), |share| (share.cores.first(), share.cores.len()));
+    let (first, count) = (if renumber { first - base } else { first } / lnc, count / lnc);
     if let Some(value) = (wishes.env)(VISIBLE_CORES) {
-        check_visible(&value, first, cores)?;
+        check_visible(&value, first, count)?;
+    } else if share.is_some() {
+        // Even where the container says how many: any so many would not do.
+        env.push((VISIBLE_CORES.to_owned(), numbers(first, count)));
     } else if (wishes.env)(NUM_CORES).is_none() {
-        env.push((NUM_CORES.to_owned(), cores.to_string()));
+        env.push((NUM_CORES.to_owned(), count.to_string()));
     }
     Ok(Terms { nodes, env })
+}
+
+/// Numbers as the Neuron runtime reads them: `2`, `2-3`.
+fn numbers(first: u32, count: u32) -> String {
+    if count == 1 { first.to_string() } else { format!("{first}-{}", first + count - 1) }
 }
 
 /// The ids one by one, `4,5`, as AWS's hook writes them.
@@ -135,23 +147,33 @@ fn renumbers(version: Option<&str>) -> bool {
     parts.is_empty() || parts.as_slice() >= &RENUMBERING_DRIVER[..]
 }
 
-/// How many physical cores make a logical one; a word of the host's is passed on, for the Neuron runtime does not read it.
-fn logical_size(chips: &[&Chip], wishes: &Wishes<'_>, env: &mut Vec<(String, String)>) -> Result<u32, Invalid> {
-    if !chips.iter().any(|chip| has_logical_cores(chip.architecture.as_deref())) {
-        return Ok(1);
+/// The LNC of a container: how many physical cores make a logical one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lnc {
+    /// 1 or 2.
+    pub size: u32,
+    /// Is this the host's word, of which the container does not know?
+    from_host: bool,
+}
+
+/// The LNC that a container on this host has.
+///
+/// # Errors
+/// [`Invalid::LogicalCores`]: its or the host's word is none that exists.
+pub fn lnc(inventory: &Inventory, wishes: &Wishes<'_>) -> Result<Lnc, Invalid> {
+    // An instance has chips of one kind.
+    if !inventory.chips.first().is_some_and(|chip| has_logical_cores(chip.architecture.as_deref())) {
+        return Ok(Lnc { size: 1, from_host: false });
     }
     let said = [LOGICAL_CONFIG, VIRTUAL_SIZE].into_iter().find_map(|name| Some((name.to_owned(), (wishes.env)(name)?)));
-    let from_host = said.is_none();
-    let Some((origin, value)) = said.or_else(|| wishes.host_logical.clone()) else { return Ok(2) };
+    let from_host = said.is_none() && wishes.host_logical.is_some();
+    let Some((origin, value)) = said.or_else(|| wishes.host_logical.clone()) else { return Ok(Lnc { size: 2, from_host }) };
     let size = match value.trim() {
         "1" => 1,
         "2" => 2,
         _ => return Err(Invalid::LogicalCores { origin, value }),
     };
-    if from_host {
-        env.push((LOGICAL_CONFIG.to_owned(), size.to_string()));
-    }
-    Ok(size)
+    Ok(Lnc { size, from_host })
 }
 
 /// Trainium2 and later group physical cores to logical ones.
@@ -166,9 +188,7 @@ fn check_visible(value: &str, first: u32, count: u32) -> Result<(), Invalid> {
         Err(_) => false,
     });
     if beyond {
-        let last = first + count - 1;
-        let cores = if first == last { first.to_string() } else { format!("{first}-{last}") };
-        return Err(Invalid::VisibleCores { value: value.to_owned(), cores });
+        return Err(Invalid::VisibleCores { value: value.to_owned(), cores: numbers(first, count) });
     }
     Ok(())
 }
@@ -200,7 +220,7 @@ mod tests {
     fn given(kind: &str, chips: ChipSet, env: &[(&str, &str)], naming: Naming, host: Option<&str>) -> Result<Terms, Invalid> {
         let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         let host_logical = host.map(|value| ("/opt/aws/neuron/logical_nc_config".to_owned(), value.to_owned()));
-        terms(&inventory(kind, Some("2.24.7.0")), chips, &Wishes { naming, env: &env, host_logical })
+        terms(&inventory(kind, Some("2.24.7.0")), chips, None, &Wishes { naming, env: &env, host_logical })
     }
 
     fn env_of(terms: &Terms) -> Vec<String> {
@@ -276,7 +296,7 @@ mod tests {
             (Some("2.24.7"), Naming::Host, &kept),
         ] {
             let wishes = Wishes { naming, env: &|_| None, host_logical: None };
-            let terms = terms(&inventory("trn1.32xlarge", driver), run(4, 2), &wishes).unwrap();
+            let terms = terms(&inventory("trn1.32xlarge", driver), run(4, 2), None, &wishes).unwrap();
             assert_eq!(&paths(terms), expected, "{driver:?} {naming:?}");
         }
     }

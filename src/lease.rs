@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::chip::ChipSet;
+use crate::cores::{CoreRun, Share};
 use crate::select::Held;
 use crate::words::short_container;
 
@@ -38,6 +39,12 @@ pub struct Lease {
     pub root: String,
     /// The chips of the grant.
     pub chips: ChipSet,
+    /// The physical cores of a part of a chip, numbered through the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoreRun>,
+    /// How many physical cores make a logical one on the chips of a shared lease (LNC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lnc: Option<u32>,
     /// Whether this tool gave the chips, or only saw that somebody did.
     pub mode: Mode,
     /// Whether the container's own process holds it yet.
@@ -64,6 +71,8 @@ pub struct Lease {
 pub enum Mode {
     /// Granted to this container alone.
     Exclusive,
+    /// Some cores of the chips are granted to this container alone; others may have the rest.
+    Shared,
     /// Given by somebody else (`--device`); recorded so that nobody is granted them.
     Adopted,
 }
@@ -117,6 +126,27 @@ pub enum Life {
     Dead,
     /// That cannot be judged, so its chips are not free.
     Unknown,
+}
+
+impl Lease {
+    /// What it holds of chips that it shares.
+    #[must_use]
+    pub fn share(&self) -> Option<Share> {
+        let cores = self.cores.filter(|_| self.mode == Mode::Shared)?;
+        Some(Share { cores, lnc: self.lnc.unwrap_or(1) })
+    }
+
+    /// Can both not be live at once (I1)?
+    fn clashes(&self, other: &Self) -> bool {
+        if self.chips.intersection(other.chips).is_empty() {
+            return false;
+        }
+        match (self.share(), other.share()) {
+            // A chip has one LNC at a time.
+            (Some(ours), Some(theirs)) => ours.cores.overlaps(theirs.cores) || ours.lnc != theirs.lnc,
+            _ => true,
+        }
+    }
 }
 
 impl Holder {
@@ -253,6 +283,7 @@ impl Ledger {
                 chips: lease.chips,
                 container: lease.container.clone(),
                 pid: lease.holder.pid,
+                share: lease.share(),
                 since: since.strip_prefix(today).unwrap_or(&since).trim_start().to_owned() + " UTC",
             }
         };
@@ -264,9 +295,9 @@ impl Ledger {
     /// # Errors
     /// [`Overlap`], where it would break I1. Adopted leases only record what somebody else gave, so they overlap freely.
     pub fn claim(&mut self, lease: Lease) -> Result<(), Overlap> {
-        if lease.mode == Mode::Exclusive {
-            let taken = self.leases.iter().fold(ChipSet::EMPTY, |taken, other| taken.union(other.chips));
-            let overlap = taken.intersection(lease.chips);
+        if lease.mode != Mode::Adopted {
+            let clashing = self.leases.iter().filter(|other| lease.clashes(other));
+            let overlap = clashing.fold(ChipSet::EMPTY, |taken, other| taken.union(other.chips.intersection(lease.chips)));
             if !overlap.is_empty() {
                 return Err(Overlap(overlap));
             }
@@ -328,6 +359,8 @@ mod tests {
             container: format!("c-{id}"),
             root: "/run/runc".into(),
             chips: ChipSet::run(ChipId::new(first).unwrap(), len).unwrap(),
+            cores: None,
+            lnc: None,
             mode,
             state: State::Claimed,
             holder: holder(7),

@@ -15,7 +15,7 @@ macro_rules! pure {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { words picture chip topology document peek request select lease grant spec }
+pure! { words picture chip topology document peek request select cores lease grant spec }
 
 // Touching the host.
 pub mod bind;

@@ -14,6 +14,8 @@ pub enum Mark {
     Free,
     /// Held by the holder of this position in the legend.
     Holder(usize),
+    /// Shared by more than one, each with cores of its own.
+    Shared,
     /// Held by more than one.
     Conflict,
     /// Not to be had, though nobody holds it.
@@ -70,6 +72,7 @@ fn cell(id: ChipId, mark: Mark, paint: Paint) -> String {
     match mark {
         Mark::Free => format!("{number} ·"),
         Mark::Holder(holder) => painted(&format!("{number} {}", letter(holder)), holder, paint),
+        Mark::Shared => format!("{number} +"),
         Mark::Conflict => format!("{number} #"),
         Mark::Out => format!("{number} x"),
     }

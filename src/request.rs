@@ -14,6 +14,9 @@ use crate::words::{count, quoted};
 /// AWS's name of the variable that asks for chips, and tells a container which it has.
 pub const VISIBLE_DEVICES: &str = "AWS_NEURON_VISIBLE_DEVICES";
 
+/// The variable that asks for cores.
+pub const CORES: &str = "AWS_NEURON_CORES";
+
 /// The prefix of AWS's annotations.
 const PREFIX: &str = "aws.amazon.com/";
 
@@ -29,6 +32,8 @@ pub enum Want {
     Any(u32),
     /// Exactly these.
     Ids(ChipSet),
+    /// So many consecutive logical cores, at least one, on chips that may be shared.
+    Cores(u32),
 }
 
 impl fmt::Display for Want {
@@ -37,6 +42,7 @@ impl fmt::Display for Want {
             Self::All => f.write_str("all"),
             Self::Any(number) => write!(f, "any:{number}"),
             Self::Ids(ids) => write!(f, "id:{ids}"),
+            Self::Cores(number) => write!(f, "cores:{number}"),
         }
     }
 }
@@ -46,8 +52,8 @@ impl fmt::Display for Want {
 pub enum Origin {
     /// In the annotation of this key.
     Annotation(String),
-    /// In `AWS_NEURON_VISIBLE_DEVICES`.
-    Environment,
+    /// In this variable.
+    Environment(&'static str),
     /// In the device nodes of the spec (`--device /dev/neuron3`).
     Devices,
 }
@@ -56,7 +62,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation(key) => f.write_str(key),
-            Self::Environment => f.write_str(VISIBLE_DEVICES),
+            Self::Environment(name) => f.write_str(name),
             Self::Devices => f.write_str("device nodes of the spec"),
         }
     }
@@ -87,14 +93,9 @@ pub enum Invalid {
     /// Two annotations ask, perhaps for different things.
     #[error("the annotations {0} and {1} are both set: remove one of them")]
     TwoKeys(String, String),
-    /// Single cores are asked for.
-    #[error("{key}={}: this version grants whole chips only; ask for them with aws.amazon.com/neuron", quoted(value))]
-    Cores {
-        /// The annotation's key.
-        key: String,
-        /// What it holds.
-        value: String,
-    },
+    /// Two variables ask.
+    #[error("the variables AWS_NEURON_VISIBLE_DEVICES and AWS_NEURON_CORES are both set: remove one of them")]
+    TwoVariables,
     /// Keys by container name are there, but the engine does not say which container this is.
     #[error(
         "the annotation {0} asks for a container by name, but the engine does not tell this container's name: update it, or use aws.amazon.com/neuron"
@@ -153,6 +154,9 @@ pub enum Fault {
     /// `0` or `any:0`.
     #[error("asks for no chip")]
     Zero,
+    /// `0` of cores.
+    #[error("asks for no core")]
+    ZeroCores,
     /// A list where a count belongs.
     #[error("a list of chips is written id:LIST here")]
     BareList,
@@ -171,7 +175,9 @@ pub enum Fault {
 }
 
 fn allowed(key: &str) -> &'static str {
-    if key == VISIBLE_DEVICES {
+    if key == CORES || key.starts_with("aws.amazon.com/neuroncore") {
+        "a number of NeuronCores such as 2, none"
+    } else if key == VISIBLE_DEVICES {
         "ids such as 0,2-4, all, any:N, id:LIST, none"
     } else {
         "a count such as 2, all, any:N, id:LIST such as id:0,2-4, none"
@@ -194,16 +200,22 @@ pub fn read(spec: &Peek<'_>, accept_env: bool) -> Result<Option<Request>, Invali
     if matches!(kubernetes, Some(Kubernetes { sandbox: true, .. })) {
         return Ok(None);
     }
-    if let Some((key, value)) = annotation(spec, kubernetes.as_ref())? {
-        let want = parse(value, Bare::Count).map_err(|fault| invalid(key, value, fault))?;
+    if let Some((key, resource, value)) = annotation(spec, kubernetes.as_ref())? {
+        let want = if resource == "neuroncore" { parse_cores(value) } else { parse(value, Bare::Count) }.map_err(|fault| invalid(key, value, fault))?;
         return Ok(want.map(|want| Request { want, origin: Origin::Annotation(key.to_owned()) }));
     }
     if kubernetes.is_some() || !accept_env {
         return Ok(None);
     }
-    let Some(value) = spec.env(VISIBLE_DEVICES) else { return Ok(None) };
-    let want = parse(value, Bare::Ids).map_err(|fault| invalid(VISIBLE_DEVICES, value, fault))?;
-    Ok(want.map(|want| Request { want, origin: Origin::Environment }))
+    let ask = |name, parse: &dyn Fn(&str) -> Result<Option<Want>, Fault>| {
+        let Some(value) = spec.env(name) else { return Ok(None) };
+        let want = parse(value).map_err(|fault| invalid(name, value, fault))?;
+        Ok(want.map(|want| Request { want, origin: Origin::Environment(name) }))
+    };
+    match (ask(VISIBLE_DEVICES, &|value| parse(value, Bare::Ids))?, ask(CORES, &parse_cores)?) {
+        (Some(_), Some(_)) => Err(Invalid::TwoVariables),
+        (chips, cores) => Ok(chips.or(cores)),
+    }
 }
 
 fn invalid(key: &str, value: &str, fault: Fault) -> Invalid {
@@ -228,14 +240,14 @@ pub fn ignored(spec: &Peek<'_>, accept_env: bool) -> Vec<String> {
             _ => notes.push(format!("the annotation {key} is not known: did you mean {PREFIX}neuron?")),
         }
     }
-    let why = match (kubernetes, spec.env(VISIBLE_DEVICES)) {
-        (_, None) => None,
-        (Some(Kubernetes { sandbox: true, .. }), _) => Some("a pod's sandbox asks for nothing"),
-        (Some(_), _) => Some("in Kubernetes only annotations ask"),
-        (None, _) if !accept_env => Some("accept-env = false in the settings"),
-        (None, _) => None,
+    let why = match kubernetes {
+        Some(Kubernetes { sandbox: true, .. }) => Some("a pod's sandbox asks for nothing"),
+        Some(_) => Some("in Kubernetes only annotations ask"),
+        None if !accept_env => Some("accept-env = false in the settings"),
+        None => None,
     };
-    notes.extend(why.map(|why| format!("{VISIBLE_DEVICES} is not heeded: {why}")));
+    let asking = [VISIBLE_DEVICES, CORES].into_iter().filter(|name| spec.env(name).is_some());
+    notes.extend(asking.filter_map(|name| Some(format!("{name} is not heeded: {}", why?))));
     notes
 }
 
@@ -254,8 +266,8 @@ impl<'a> Kubernetes<'a> {
     }
 }
 
-/// The one annotation that asks for this container.
-fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Result<Option<(&'a str, &'a str)>, Invalid> {
+/// The one annotation that asks for this container: key, resource, value.
+fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Result<Option<(&'a str, &'a str, &'a str)>, Invalid> {
     let asking = || {
         spec.annotations().filter_map(|(key, value)| {
             let resource = key.strip_prefix(PREFIX)?;
@@ -279,10 +291,7 @@ fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Re
         let (first, second) = if key < other { (key, other) } else { (other, key) };
         return Err(Invalid::TwoKeys(first.to_owned(), second.to_owned()));
     }
-    if resource == "neuroncore" {
-        return Err(Invalid::Cores { key: key.to_owned(), value: value.to_owned() });
-    }
-    Ok(Some((key, value)))
+    Ok(Some((key, resource, value)))
 }
 
 /// Reads a value; `None` is the wish for no chips.
@@ -306,6 +315,18 @@ fn parse(value: &str, bare: Bare) -> Result<Option<Want>, Fault> {
         Bare::Count => parse_count(value),
     }
     .map(Some)
+}
+
+/// Reads a number of cores; it has no other form.
+fn parse_cores(value: &str) -> Result<Option<Want>, Fault> {
+    let value = value.trim_matches(' ');
+    if value.is_empty() || value.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    match parse_number(value)? {
+        0 => Err(Fault::ZeroCores),
+        number => Ok(Some(Want::Cores(number))),
+    }
 }
 
 fn parse_count(text: &str) -> Result<Want, Fault> {
@@ -349,6 +370,7 @@ pub fn in_words(want: Want, total: u32) -> String {
         Want::All => format!("all {}", count(total, "Neuron chip")),
         Want::Any(number) => count(number, "Neuron chip"),
         Want::Ids(ids) => ids.named("Neuron chip"),
+        Want::Cores(number) => count(number, "NeuronCore"),
     }
 }
 
@@ -368,6 +390,27 @@ mod tests {
     fn ask(annotations: &[(&str, &str)], env: &[&str]) -> Result<Option<Want>, Invalid> {
         let text = spec(annotations, env);
         read(&Peek::parse(text.as_bytes()).unwrap(), true).map(|request| request.map(|request| request.want))
+    }
+
+    #[test]
+    fn cores_are_a_plain_number() {
+        for (value, want) in [
+            ("2", Ok(Some(Want::Cores(2)))),
+            (" 2 ", Ok(Some(Want::Cores(2)))),
+            ("none", Ok(None)),
+            ("", Ok(None)),
+            ("0", Err(Fault::ZeroCores)),
+            ("all", Err(Fault::Junk)),
+            ("any:2", Err(Fault::Junk)),
+            ("0-1", Err(Fault::Junk)),
+            ("02", Err(Fault::Junk)),
+        ] {
+            assert_eq!(parse_cores(value), want, "{value:?}");
+        }
+        assert_eq!(ask(&[("aws.amazon.com/neuroncore", "3")], &["AWS_NEURON_CORES=1"]), Ok(Some(Want::Cores(3))));
+        assert_eq!(ask(&[], &["AWS_NEURON_CORES=1"]), Ok(Some(Want::Cores(1))));
+        let said = ask(&[], &["AWS_NEURON_CORES=0-1"]).unwrap_err().to_string();
+        assert_eq!(said, "AWS_NEURON_CORES=\"0-1\": is not understood; allowed are a number of NeuronCores such as 2, none");
     }
 
     /// The table of the design, both columns.
@@ -450,7 +493,9 @@ mod tests {
     fn two_annotations_are_one_too_many() {
         let two = ask(&[("aws.amazon.com/neurondevice", "2"), ("aws.amazon.com/neuron", "2")], &[]);
         assert_eq!(two, Err(Invalid::TwoKeys("aws.amazon.com/neuron".into(), "aws.amazon.com/neurondevice".into())));
-        assert!(matches!(ask(&[("aws.amazon.com/neuroncore", "1")], &[]), Err(Invalid::Cores { .. })));
+        let both = ["AWS_NEURON_VISIBLE_DEVICES=0", "AWS_NEURON_CORES=1"];
+        assert!(matches!(ask(&[], &both), Err(Invalid::TwoVariables)));
+        assert_eq!(ask(&[("aws.amazon.com/neuron", "none")], &both), Ok(None));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
+use crate::cores::Share;
 use crate::request::{Want, in_words};
 use crate::topology;
 use crate::words::short_container;
@@ -51,6 +52,8 @@ pub struct Held {
     pub pid: i32,
     /// Since when, for people.
     pub since: String,
+    /// The part of the chips that it holds, where it shares them.
+    pub share: Option<Share>,
 }
 
 /// The chips that a request gets.
@@ -117,6 +120,7 @@ pub fn select(inventory: &Inventory, held: &[Held], want: Want, policy: &Policy)
         Want::All => present.difference(policy.reserved).len(),
         Want::Any(number) => number,
         Want::Ids(ids) => ids.len(),
+        Want::Cores(_) => 1,
     };
     if let Want::Ids(ids) = want
         && !present.contains_all(ids)
@@ -131,9 +135,22 @@ pub fn select(inventory: &Inventory, held: &[Held], want: Want, policy: &Policy)
     }
     match want {
         Want::Any(number) => host.any(number, asked),
+        // The chip of a core; `cores` knows which part of it.
+        Want::Cores(_) => host.any(1, asked),
         Want::All => host.exactly(present.difference(policy.reserved), asked, Named::All),
         Want::Ids(ids) => host.exactly(ids, asked, Named::ById),
     }
+}
+
+/// Chooses so many whole chips for who asked in other words.
+///
+/// # Errors
+/// [`Shortage`].
+pub fn select_run(inventory: &Inventory, held: &[Held], wanted: u32, asked: String, policy: &Policy) -> Result<Choice, Shortage> {
+    if inventory.chips.is_empty() {
+        return Err(Shortage::NoChips(asked));
+    }
+    Host { inventory, held, policy, torus: topology::is_torus(&inventory.chips) }.any(wanted, asked)
 }
 
 /// How the chips of an exact request were named.
@@ -219,8 +236,9 @@ impl Host<'_> {
             Health::Missing(why) | Health::Unhealthy(why) | Health::Unknown(why) => return Some(Reason::Ill(id, why)),
             Health::Ready => {}
         }
-        if let Some(held) = self.held.iter().find(|held| held.chips.contains(id)) {
-            return Some(Reason::Held(id, held));
+        let holders: Vec<_> = self.held.iter().filter(|held| held.chips.contains(id)).collect();
+        if !holders.is_empty() {
+            return Some(Reason::Held(id, holders));
         }
         self.policy.reserved.contains(id).then_some(Reason::Reserved(id))
     }
@@ -272,10 +290,14 @@ impl Host<'_> {
     }
 }
 
+fn verb(holders: &[&Held]) -> &'static str {
+    if holders.iter().all(|held| held.share.is_some()) { "shared" } else { "held" }
+}
+
 /// Why a chip is not free.
 enum Reason<'a> {
     Ill(ChipId, &'a str),
-    Held(ChipId, &'a Held),
+    Held(ChipId, Vec<&'a Held>),
     Reserved(ChipId),
 }
 
@@ -283,7 +305,10 @@ impl Reason<'_> {
     fn in_short(&self) -> String {
         match self {
             Self::Ill(_, why) => (*why).to_owned(),
-            Self::Held(_, held) => format!("held by {}", short_container(&held.container)),
+            Self::Held(_, holders) => {
+                let names: Vec<_> = holders.iter().map(|held| short_container(&held.container)).collect();
+                format!("{} by {}", verb(holders), names.join(" and "))
+            }
             Self::Reserved(_) => "reserved".to_owned(),
         }
     }
@@ -291,8 +316,10 @@ impl Reason<'_> {
     fn in_full(&self) -> String {
         match self {
             Self::Ill(id, why) => format!("chip {id} is {why}"),
-            Self::Held(id, held) => {
-                format!("chip {id} is held by {} (pid {}, since {})", short_container(&held.container), held.pid, held.since)
+            Self::Held(id, holders) => {
+                let each = |held: &&Held| format!("{} (pid {}, since {})", short_container(&held.container), held.pid, held.since);
+                let names: Vec<_> = holders.iter().map(each).collect();
+                format!("chip {id} is {} by {}", verb(holders), names.join(" and "))
             }
             Self::Reserved(id) => format!("chip {id} is reserved (reserved-chips in the settings)"),
         }

@@ -72,7 +72,7 @@ pub fn serve(call: &Call<'_>) -> Result<()> {
 /// Is there nothing in this spec that needs a look at the host?
 fn asks_for_nothing(peek: &Peek<'_>) -> bool {
     let devices = || peek.dynamic_devices().next().is_some() && !peek.privileged();
-    peek.env(request::VISIBLE_DEVICES).is_none()
+    [request::VISIBLE_DEVICES, request::CORES].iter().all(|name| peek.env(name).is_none())
         && !peek.annotations().any(|(key, _)| key.starts_with("aws.amazon.com/neuron") || key.starts_with("neuron-container-runtime."))
         && !devices()
 }

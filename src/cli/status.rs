@@ -14,6 +14,7 @@ use terminal_size::{Height, terminal_size};
 
 use crate::chip::{Chip, ChipSet, Health, Inventory};
 use crate::claim::look;
+use crate::cores::CoreRun;
 use crate::host::Host;
 use crate::lease::{Lease, Mode};
 use crate::picture::Paint;
@@ -121,6 +122,7 @@ enum State {
     Missing,
     Unhealthy,
     Held,
+    Shared,
     Adopted,
     Reserved,
     Free,
@@ -132,6 +134,7 @@ impl State {
             Self::Missing => "missing",
             Self::Unhealthy => "unhealthy",
             Self::Held => "held",
+            Self::Shared => "shared",
             Self::Adopted => "adopted",
             Self::Reserved => "reserved",
             Self::Free => "free",
@@ -146,6 +149,10 @@ pub(super) struct LeaseReport {
     container: String,
     root: String,
     chips: ChipSet,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores: Option<CoreRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lnc: Option<u32>,
     mode: Mode,
     state: crate::lease::State,
     holder: crate::lease::Holder,
@@ -202,6 +209,7 @@ impl ChipReport {
             Health::Unhealthy(why) => (State::Unhealthy, Some(why.clone())),
             // Who is not root cannot tell whether a chip is ready; the claim, which is, will.
             Health::Ready | Health::Unknown(_) if holding().any(|lease| lease.mode == Mode::Exclusive) => (State::Held, None),
+            Health::Ready | Health::Unknown(_) if holding().any(|lease| lease.mode == Mode::Shared) => (State::Shared, None),
             Health::Ready | Health::Unknown(_) if holding().next().is_some() => (State::Adopted, None),
             Health::Ready | Health::Unknown(_) if settings.reserved_chips.contains(chip.id) => (State::Reserved, None),
             Health::Ready | Health::Unknown(_) => (State::Free, None),
@@ -234,9 +242,22 @@ impl LeaseReport {
         self.mode == Mode::Adopted
     }
 
+    /// The state that it puts its chips into.
+    fn state_of_chips(&self) -> State {
+        match self.mode {
+            Mode::Exclusive => State::Held,
+            Mode::Shared => State::Shared,
+            Mode::Adopted => State::Adopted,
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.mode == Mode::Shared
+    }
+
     fn new(lease: Lease) -> Self {
-        let Lease { id, container, root, chips, mode, state, holder, cgroup, expires, since, request, env: _ } = lease;
-        Self { id, container, root, chips, mode, state, holder, cgroup, expires, since, request }
+        let Lease { id, container, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request, env: _ } = lease;
+        Self { id, container, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request }
     }
 }
 

@@ -107,6 +107,32 @@ pub enum Shortage {
         /// What is missing.
         need: &'static str,
     },
+    /// No chip has room for so many cores.
+    #[error("asked for {asked}, {free} of {total} {} free, at most {most} together on one chip: {taken}; neuron-ctk status shows who holds them", if *free == 1 { "is" } else { "are" })]
+    NotEnoughCores {
+        /// The request in words.
+        asked: String,
+        /// Free logical cores, on chips that are shared.
+        free: u32,
+        /// Logical cores of the host.
+        total: u32,
+        /// The longest stretch of free ones on one chip.
+        most: u32,
+        /// Who or what has the chips.
+        taken: String,
+    },
+    /// A chip has room, but is set to another LNC.
+    #[error("asked for {asked} of LNC {lnc}, no chip is free and {chips} with room is shared by containers of LNC {theirs}: set NEURON_LOGICAL_NC_CONFIG={theirs} in this container too, or wait for a free chip")]
+    OtherLnc {
+        /// The request in words.
+        asked: String,
+        /// The LNC that is wanted.
+        lnc: u32,
+        /// The chips that have room.
+        chips: String,
+        /// Their LNC.
+        theirs: u32,
+    },
     /// Chips asked for by id that are taken, reserved or not well.
     #[error("asked for {asked}: {reasons}")]
     Taken {

@@ -28,7 +28,7 @@ fn host(links: Links, count: u32) -> Inventory {
 }
 
 fn held(chips: ChipSet, container: &str) -> Held {
-    Held { chips, container: container.into(), pid: 4121, since: "10:02".into() }
+    Held { chips, container: container.into(), pid: 4121, since: "10:02".into(), share: None }
 }
 
 fn policy() -> Policy {

@@ -5,13 +5,14 @@ use std::time::SystemTime;
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{ChipReport, Report, State};
+use super::{ChipReport, LeaseReport, Report, State};
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
+use crate::cores::CoreRun;
 use crate::picture::{Mark, Paint, draw, letter, painted};
 use crate::words::{count, short_container};
 
 /// The widest that names and requests are shown on a terminal, so that a row fits 80 columns.
-const LONGEST_NAME: usize = 21;
+const LONGEST_NAME: usize = 18;
 
 /// How a page is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,11 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
             let _ = writeln!(page, "\nchip {} is {}", chip.id, crate::words::one_line(fault));
         }
     }
-    if report.chips.iter().any(|chip| chip.containers.len() > 1) {
+    let shown = |chip: &ChipReport| holders(report, chip);
+    if layout.topology && report.chips.iter().any(|chip| shown(chip).len() > 1 && !conflict(report, &shown(chip))) {
+        page.push_str("\n+ shared: each container has cores of its own\n");
+    }
+    if report.chips.iter().any(|chip| conflict(report, &shown(chip))) {
         page.push_str("\n# a conflict: more than one container has this chip\n");
     }
     if inventory.chips.iter().any(|chip| matches!(chip.health, Health::Unknown(_))) {
@@ -71,7 +76,8 @@ pub(in crate::cli) fn picture(report: &Report, inventory: &Inventory, paint: Pai
         Some(chip) => match holders(report, chip).as_slice() {
             [] => Mark::Out,
             [holder] => Mark::Holder(*holder),
-            _ => Mark::Conflict,
+            several if conflict(report, several) => Mark::Conflict,
+            _ => Mark::Shared,
         },
         None => Mark::Out,
     };
@@ -82,6 +88,11 @@ pub(in crate::cli) fn picture(report: &Report, inventory: &Inventory, paint: Pai
 fn holders(report: &Report, chip: &ChipReport) -> Vec<usize> {
     let Some(id) = ChipId::new(chip.id) else { return Vec::new() };
     report.leases.iter().enumerate().filter(|(_, lease)| lease.chips.contains(id)).map(|(position, _)| position).collect()
+}
+
+/// Do these leases contradict each other?
+fn conflict(report: &Report, holders: &[usize]) -> bool {
+    holders.len() > 1 && !holders.iter().all(|holder| report.leases.get(*holder).is_some_and(LeaseReport::is_shared))
 }
 
 fn stretches(report: &Report) -> Vec<Stretch<'_>> {
@@ -109,32 +120,51 @@ fn table(report: &Report, layout: Layout) -> Vec<(String, Option<usize>)> {
     table.set_header(["", "CHIPS", "CORES", "STATE", "CONTAINER", "AGE", "REQUEST"].into_iter().skip(first));
     let mut painted_as = vec![None];
     for stretch in &stretches(report) {
-        let chips = stretch.chips.to_string();
-        let cores = stretch.cores.map_or_else(|| "?".to_owned(), |cores| cores.to_string());
-        if stretch.holders.is_empty() {
-            let cells = ["", &chips, &cores, stretch.chip.state.word()];
-            table.add_row(cells.into_iter().skip(first));
-            painted_as.push(None);
-        }
-        for holder in &stretch.holders {
-            let Some(lease) = report.leases.get(*holder) else { continue };
-            let state = match stretch.chip.state {
+        let (chips, state) = (stretch.chips.to_string(), stretch.chip.state);
+        let number = |cores: Option<u32>| cores.map_or_else(|| "?".to_owned(), |cores| cores.to_string());
+        let leases: Vec<_> = stretch.holders.iter().filter_map(|holder| Some((*holder, report.leases.get(*holder)?))).collect();
+        for (holder, lease) in &leases {
+            let state = match state {
                 // Of a conflict each holder's own way.
-                State::Held | State::Adopted => if lease.is_adopted() { State::Adopted } else { State::Held }.word(),
-                wrong => wrong.word(),
+                State::Held | State::Shared | State::Adopted => lease.state_of_chips(),
+                wrong => wrong,
             };
-            let state = if stretch.holders.len() > 1 { format!("{state} #") } else { state.to_owned() };
+            let state = if conflict(report, &stretch.holders) { format!("{} #", state.word()) } else { state.word().to_owned() };
+            let cores = match stretch.part(lease) {
+                Some(run) => format!("{} ({run})", run.len()),
+                None => number(stretch.cores),
+            };
             let short = |text: &str| if layout.cut { short(text) } else { text.to_owned() };
             let (name, request) = (short(&short_container(&lease.container)), short(&lease.request));
-            let cells = [letter(*holder).to_string(), chips.clone(), cores.clone(), state, name, age(&lease.since), request];
+            let cells = [letter(*holder).to_string(), chips.clone(), cores, state, name, age(&lease.since), request];
             table.add_row(cells.into_iter().skip(first));
             painted_as.push(Some(*holder));
+        }
+        let given: u32 = leases.iter().filter_map(|(_, lease)| Some(stretch.part(lease)?.len())).sum();
+        let (rest, word) = match state {
+            State::Shared => (stretch.cores.map(|all| all.saturating_sub(given)).filter(|rest| *rest > 0), "shared, free"),
+            _ => (stretch.cores, state.word()),
+        };
+        if leases.is_empty() || state == State::Shared && rest.is_some() {
+            table.add_row(["", &chips, &number(rest), word].into_iter().skip(first));
+            painted_as.push(None);
         }
     }
     table.column_iter_mut().for_each(|column| {
         column.set_padding((0, 2));
     });
     table.lines().map(|line| line.trim_end().to_owned()).zip(painted_as).collect()
+}
+
+impl Stretch<'_> {
+    /// The cores that a lease has of these chips, where it shares them.
+    fn part(&self, lease: &LeaseReport) -> Option<CoreRun> {
+        let (cores, of_chip) = (lease.cores?, self.chip.cores?);
+        let first = self.chips.first()?.index() * of_chip;
+        let from = cores.first().max(first);
+        let to = (cores.first() + cores.len()).min(first + self.chips.len() * of_chip);
+        CoreRun::new(from, to.checked_sub(from)?)
+    }
 }
 
 /// Cut to what a column may take.
