@@ -8,18 +8,20 @@ mod decide;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::chip::{ChipSet, DeviceNumber, Inventory};
 use crate::host::Host;
 use crate::lease::{Lease, Ledger};
 use crate::peek::Peek;
-use crate::process::{Oneself, Processes};
+use crate::process::{Namespaces, Oneself, Processes};
 use crate::request::{Invalid, Origin, Request};
-use crate::select::Candidate;
+use crate::select::{Candidate, Shortage};
 use crate::settings::{Manual, Settings};
 use crate::spec::{Edit, Subject};
 use crate::store::{Locked, Store};
+use crate::wait::Waiting;
+use decide::Turn;
 
 /// Whose life a lease's is, until bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,14 @@ impl Ask {
     #[must_use]
     pub fn is_adopted(&self) -> bool {
         matches!(self, Self::Given { exclusive: false, .. })
+    }
+
+    /// How long it may wait.
+    fn wait(&self) -> Duration {
+        match self {
+            Self::Grant(request) => request.wait,
+            Self::Given { .. } => Duration::ZERO,
+        }
     }
 
     /// Where it was said.
@@ -139,19 +149,66 @@ pub struct Case<'a> {
     pub bore: Option<&'a str>,
 }
 
-/// Takes a lease for what is asked, and writes it down.
+/// Takes a lease for what is asked, and writes it down; waits for its turn where the request says so.
 ///
 /// # Errors
-/// [`Invalid`] or [`select::Shortage`] where the request is refused; else what is wrong with the host or the ledger.
+/// [`Invalid`] or [`Shortage`] where the request is refused; else what is wrong with the host or the ledger.
 pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let Claimant { settings, host, .. } = case.claimant;
     let processes = Processes::new(&host.proc)?;
     let oneself = entitled(host, &processes)?;
-    let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
-    let claim = case.decide(&locked.ledger, oneself, &processes)?;
-    locked.ledger.claim(claim.lease.clone())?;
-    locked.commit()?;
-    Ok(claim)
+    let patience = case.ask.wait().min(settings.wait_limit);
+    let mut place: Option<Place<'_>> = None;
+    // The chips may have changed meanwhile.
+    let mut fresh;
+    let mut inventory = case.inventory;
+    loop {
+        let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
+        let waiter = place.as_ref().map(|place| &*place.id);
+        let turn = Turn { ledger: &locked.ledger, oneself: &oneself, processes: &processes, waiter };
+        let decided = (Case { inventory, ..*case }).decide(&turn);
+        let may_pass = |error: &anyhow::Error| error.downcast_ref::<Shortage>().is_some_and(Shortage::may_pass);
+        match decided {
+            Err(error) if may_pass(&error) && place.as_ref().map_or(!patience.is_zero(), |place| !place.waiting.over()) => {}
+            decided => {
+                let left = waiter.is_some_and(|waiter| locked.ledger.leave(waiter));
+                if let Ok(claim) = &decided {
+                    locked.ledger.claim(claim.lease.clone())?;
+                }
+                if left || decided.is_ok() {
+                    locked.commit()?;
+                }
+                return match place {
+                    Some(_) => decided.with_context(|| format!("waited {}", humantime::format_duration(patience))),
+                    None => decided,
+                };
+            }
+        }
+        let tried = match &place {
+            Some(_) => locked.release(),
+            None => {
+                // Watched before the lock is let go, so that nothing is missed.
+                let waiting = Waiting::new(host, &processes, patience)?;
+                let waiter = case.waiter(&oneself, patience)?;
+                place = Some(Place { id: waiter.id.clone(), waiting });
+                locked.ledger.join(waiter);
+                let tried = locked.ledger.clone();
+                locked.commit()?;
+                tried
+            }
+        };
+        if let Some(place) = &place {
+            place.waiting.sleep(&place.id, &tried)?;
+        }
+        fresh = host.discover()?;
+        inventory = &fresh;
+    }
+}
+
+/// A place in the queue.
+struct Place<'a> {
+    id: String,
+    waiting: Waiting<'a>,
 }
 
 /// Works out the same without the lock, and writes nothing down.
@@ -161,7 +218,8 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
 pub fn plan(case: &Case<'_>) -> Result<Claim> {
     let processes = Processes::new(&case.claimant.host.proc)?;
     let oneself = entitled(case.claimant.host, &processes)?;
-    case.decide(&look(case.claimant.host, &processes)?, oneself, &processes)
+    let ledger = look(case.claimant.host, &processes)?;
+    case.decide(&Turn { ledger: &ledger, oneself: &oneself, processes: &processes, waiter: None })
 }
 
 /// Goes on with a lease that a caller of ours holds for this container; `None` where there is none.
@@ -187,7 +245,7 @@ pub fn look(host: &Host, processes: &Processes) -> Result<Ledger> {
     store.trusted()?;
     let mut ledger = store.load()?;
     let namespaces = processes.namespaces(ledger.leases());
-    ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
+    reap(&mut ledger, processes, namespaces.as_ref());
     Ok(ledger)
 }
 
@@ -217,6 +275,11 @@ pub fn lock_and_reap(host: &Host, limit: Duration, processes: &Processes) -> Res
         namespaces = processes.namespaces(&leases);
         locked = store.lock(limit)?;
     }
-    locked.ledger.reap(|lease| processes.life(lease, namespaces.as_ref()));
+    reap(&mut locked.ledger, processes, namespaces.as_ref());
     Ok(locked)
+}
+
+fn reap(ledger: &mut Ledger, processes: &Processes, namespaces: Option<&Namespaces>) {
+    ledger.reap(|lease| processes.life(lease, namespaces));
+    ledger.reap_queue(|waiter| processes.life_of_waiter(waiter));
 }

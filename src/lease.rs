@@ -23,8 +23,29 @@ pub struct Ledger {
     version: u32,
     /// The boot in which it was written (`/proc/sys/kernel/random/boot_id`): no lease outlives it.
     boot_id: String,
+    /// Who waits for chips, the first to be served first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    queue: Vec<Waiter>,
     /// The leases, oldest first.
     leases: Vec<Lease>,
+}
+
+/// A container that waits for chips.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiter {
+    /// Random, fresh for each; 16 hex digits.
+    pub id: String,
+    /// The container's id, as the engine gave it.
+    pub container: String,
+    /// The process that waits.
+    pub holder: Holder,
+    /// Seconds of `CLOCK_BOOTTIME` after which it waits no longer, whatever its holder does.
+    pub until: u64,
+    /// Since when, RFC 3339, for people.
+    pub since: String,
+    /// The request, for people.
+    pub request: String,
 }
 
 /// A grant and its holder.
@@ -227,7 +248,7 @@ impl Ledger {
     /// A ledger without leases, of this boot.
     #[must_use]
     pub fn empty(boot_id: &str) -> Self {
-        Self { version: VERSION, boot_id: boot_id.to_owned(), leases: Vec::new() }
+        Self { version: VERSION, boot_id: boot_id.to_owned(), queue: Vec::new(), leases: Vec::new() }
     }
 
     /// Reads a ledger's text; one of another boot is an empty ledger.
@@ -272,6 +293,36 @@ impl Ledger {
     /// Drops each dead lease.
     pub fn reap(&mut self, life: impl Fn(&Lease) -> Life) {
         self.leases.retain(|lease| life(lease) != Life::Dead);
+    }
+
+    /// Drops each waiter that is dead.
+    pub fn reap_queue(&mut self, life: impl Fn(&Waiter) -> Life) {
+        self.queue.retain(|waiter| life(waiter) != Life::Dead);
+    }
+
+    /// Who waits, the first to be served first.
+    #[must_use]
+    pub fn queue(&self) -> &[Waiter] {
+        &self.queue
+    }
+
+    /// Who is to be served before this waiter, or before somebody who does not wait yet.
+    #[must_use]
+    pub fn before(&self, waiter: Option<&str>) -> &[Waiter] {
+        let own = self.queue.iter().position(|other| Some(&*other.id) == waiter);
+        &self.queue[..own.unwrap_or(self.queue.len())]
+    }
+
+    /// Goes to the end of the queue.
+    pub fn join(&mut self, waiter: Waiter) {
+        self.queue.push(waiter);
+    }
+
+    /// Leaves the queue; false where it was not in it.
+    pub fn leave(&mut self, waiter: &str) -> bool {
+        let before = self.queue.len();
+        self.queue.retain(|other| other.id != waiter);
+        self.queue.len() < before
     }
 
     /// Who holds what, for `select`. `today` (a date) shortens the times of today's leases to hours and minutes.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::kernel;
-use crate::lease::{Holder, Lease, Life, Seen};
+use crate::lease::{Holder, Lease, Life, Seen, Waiter};
 
 /// The inode of the initial pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 pub const INITIAL_PIDNS: u64 = 0xEFFF_FFFC;
@@ -163,6 +163,15 @@ impl Processes {
         }
         let cgroup = || lease.cgroup.as_deref().map_or(Life::Dead, |cgroup| self.cgroup_life(cgroup));
         lease.holder.life(self.seen(lease.holder.pid)).or(cgroup)
+    }
+
+    /// Does a waiter still wait? One of another pid namespace is believed until its time is up.
+    #[must_use]
+    pub fn life_of_waiter(&self, waiter: &Waiter) -> Life {
+        if boot_seconds().is_ok_and(|now| now > waiter.until) {
+            return Life::Dead;
+        }
+        if waiter.holder.pidns == self.pidns { waiter.holder.life(self.seen(waiter.holder.pid)) } else { Life::Unknown }
     }
 
     /// Which pid namespaces have a process, for leases of others than our own. A walk over `/proc`: never under the lock.

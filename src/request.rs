@@ -4,6 +4,7 @@
 //! (Kubernetes' `aws.amazon.com/neuron: 2`), ids in the environment (AWS's `AWS_NEURON_VISIBLE_DEVICES=0,1`).
 
 use std::fmt;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -16,6 +17,12 @@ pub const VISIBLE_DEVICES: &str = "AWS_NEURON_VISIBLE_DEVICES";
 
 /// The variable that asks for cores.
 pub const CORES: &str = "AWS_NEURON_CORES";
+
+/// The variable that says how long to wait for them.
+pub const WAIT: &str = "AWS_NEURON_WAIT";
+
+/// The annotation that does; no container can be asked for by this name.
+const WAIT_ANNOTATION: &str = "aws.amazon.com/neuron.wait";
 
 /// The prefix of AWS's annotations.
 const PREFIX: &str = "aws.amazon.com/";
@@ -75,6 +82,8 @@ pub struct Request {
     pub want: Want,
     /// Where that was said.
     pub origin: Origin,
+    /// How long it may wait for that.
+    pub wait: Duration,
 }
 
 /// A request that cannot be understood, or not be served on any host.
@@ -93,6 +102,14 @@ pub enum Invalid {
     /// Two annotations ask, perhaps for different things.
     #[error("the annotations {0} and {1} are both set: remove one of them")]
     TwoKeys(String, String),
+    /// How long to wait is not understood.
+    #[error("{key}={}: is no time span; allowed are spans such as 30s or 1m, 0 for none", quoted(value))]
+    Wait {
+        /// The annotation's key, or the variable's name.
+        key: &'static str,
+        /// What it holds.
+        value: String,
+    },
     /// Two variables ask.
     #[error("the variables AWS_NEURON_VISIBLE_DEVICES and AWS_NEURON_CORES are both set: remove one of them")]
     TwoVariables,
@@ -202,7 +219,8 @@ pub fn read(spec: &Peek<'_>, accept_env: bool) -> Result<Option<Request>, Invali
     }
     if let Some((key, resource, value)) = annotation(spec, kubernetes.as_ref())? {
         let want = if resource == "neuroncore" { parse_cores(value) } else { parse(value, Bare::Count) }.map_err(|fault| invalid(key, value, fault))?;
-        return Ok(want.map(|want| Request { want, origin: Origin::Annotation(key.to_owned()) }));
+        let Some(want) = want else { return Ok(None) };
+        return Ok(Some(Request { want, origin: Origin::Annotation(key.to_owned()), wait: wait(spec, kubernetes.is_none() && accept_env)? }));
     }
     if kubernetes.is_some() || !accept_env {
         return Ok(None);
@@ -210,11 +228,24 @@ pub fn read(spec: &Peek<'_>, accept_env: bool) -> Result<Option<Request>, Invali
     let ask = |name, parse: &dyn Fn(&str) -> Result<Option<Want>, Fault>| {
         let Some(value) = spec.env(name) else { return Ok(None) };
         let want = parse(value).map_err(|fault| invalid(name, value, fault))?;
-        Ok(want.map(|want| Request { want, origin: Origin::Environment(name) }))
+        let Some(want) = want else { return Ok(None) };
+        Ok(Some(Request { want, origin: Origin::Environment(name), wait: wait(spec, true)? }))
     };
     match (ask(VISIBLE_DEVICES, &|value| parse(value, Bare::Ids))?, ask(CORES, &parse_cores)?) {
         (Some(_), Some(_)) => Err(Invalid::TwoVariables),
         (chips, cores) => Ok(chips.or(cores)),
+    }
+}
+
+/// How long the container may wait; the annotation wins.
+fn wait(spec: &Peek<'_>, accept_env: bool) -> Result<Duration, Invalid> {
+    let env = || spec.env(WAIT).filter(|_| accept_env).map(|value| (WAIT, value));
+    let Some((key, value)) = spec.annotation(WAIT_ANNOTATION).map(|value| (WAIT_ANNOTATION, value)).or_else(env) else {
+        return Ok(Duration::ZERO);
+    };
+    match value.trim() {
+        "" | "0" => Ok(Duration::ZERO),
+        span => humantime::parse_duration(span).map_err(|_| Invalid::Wait { key, value: value.to_owned() }),
     }
 }
 
@@ -229,6 +260,9 @@ pub fn ignored(spec: &Peek<'_>, accept_env: bool) -> Vec<String> {
     let mut notes = Vec::new();
     for (key, _) in spec.annotations() {
         let Some(resource) = key.strip_prefix(PREFIX).filter(|resource| resource.starts_with("neuro")) else { continue };
+        if key == WAIT_ANNOTATION {
+            continue;
+        }
         let key = quoted(key);
         match resource.split_once('.') {
             Some((resource, _)) if RESOURCES.contains(&resource) => {
@@ -275,7 +309,7 @@ fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Re
                 Some((resource, name)) => (resource, Some(name)),
                 None => (resource, None),
             };
-            RESOURCES.contains(&resource).then_some((key, resource, name, value))
+            (RESOURCES.contains(&resource) && key != WAIT_ANNOTATION).then_some((key, resource, name, value))
         })
     };
     // Pod annotations reach every container of the pod: one key by name, and the bare key counts for nobody.

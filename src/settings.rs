@@ -46,6 +46,9 @@ pub struct Settings {
     pub strict_counts: bool,
     /// Give containers with chips `CAP_IPC_LOCK`?
     pub ipc_lock: bool,
+    /// The longest that a container may wait for chips.
+    #[serde(deserialize_with = "duration")]
+    pub wait_limit: Duration,
     /// How long a claim waits for the ledger's lock.
     #[serde(deserialize_with = "duration")]
     pub lock_timeout: Duration,
@@ -77,6 +80,7 @@ impl Default for Settings {
             require_links: policy.require_links,
             strict_counts: policy.strict_counts,
             ipc_lock: true,
+            wait_limit: Duration::from_secs(60),
             lock_timeout: Duration::from_secs(10),
             hook_path: None,
             dry_run: false,
@@ -240,6 +244,7 @@ mod tests {
             require-links = false
             strict-counts = true
             ipc-lock = false
+            wait-limit = "5m"
             lock-timeout = "1m 30s"
             hook-path = "/opt/hook"
             dry-run = true
@@ -255,7 +260,8 @@ mod tests {
         assert_eq!((set.reserved_chips.to_string(), set.max_chips), ("0,15".to_owned(), Some(8)));
         assert_eq!((set.device_naming, set.manual_devices), (Naming::Host, Manual::Exclusive));
         assert!(set.dry_run);
-        assert_eq!((set.lock_timeout, set.log_level), (Duration::from_secs(90), log::LevelFilter::Debug));
+        assert_eq!((set.lock_timeout, set.wait_limit), (Duration::from_secs(90), Duration::from_secs(300)));
+        assert_eq!(set.log_level, log::LevelFilter::Debug);
         let default = Settings::parse("").unwrap();
         assert_eq!(default.runtimes, ["runc", "crun"]);
         assert_eq!((default.accept_env, default.require_links, default.strict_counts, default.ipc_lock), (true, true, false, true));

@@ -135,6 +135,12 @@ impl Store {
 }
 
 impl Locked {
+    /// Lets the lock go, and changes nothing.
+    #[must_use]
+    pub fn release(self) -> Ledger {
+        self.ledger
+    }
+
     /// Replaces the ledger, and lets the lock go.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 
@@ -13,15 +13,24 @@ use crate::chip::{ChipSet, DeviceNumber, HostNode, Inventory};
 use crate::cores::{self, Share, Wanted};
 use crate::grant::{self, Naming, Node, Terms, Wishes, terms};
 use crate::host::Host;
-use crate::lease::{Lease, Ledger, Mode, State};
+use crate::lease::{Lease, Ledger, Mode, State, Waiter};
 use crate::process::{self, Oneself, Processes};
-use crate::request::{Invalid, Origin, Want};
-use crate::select::{self, Choice, Held, Warning};
+use crate::request::{Invalid, Origin, Want, in_words};
+use crate::select::{self, Choice, Held, Shortage, Warning};
 use crate::spec::{Delivery, Edit, Subject};
 use crate::words::short_container;
 
 /// How long a lease lives that is held by a caller, seconds: longer than any container takes to be created.
 const CALLER_HOLDS: u64 = 120;
+
+/// What a decision rests on beside the case.
+pub(super) struct Turn<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) oneself: &'a Oneself,
+    pub(super) processes: &'a Processes,
+    /// This process' place in the queue, where it waits.
+    pub(super) waiter: Option<&'a str>,
+}
 
 /// A spec that bears a live lease is a running container's, or one that is being created.
 fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
@@ -40,7 +49,8 @@ fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
 
 impl Case<'_> {
     /// Chooses chips, and works out the lease and the edit: all of a claim but the commit.
-    pub(super) fn decide(&self, ledger: &Ledger, oneself: Oneself, processes: &Processes) -> Result<Claim> {
+    pub(super) fn decide(&self, turn: &Turn<'_>) -> Result<Claim> {
+        let Turn { ledger, oneself, processes, .. } = turn;
         still_running(ledger, self.bore)?;
         let Claimant { settings, host, .. } = self.claimant;
         let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -59,11 +69,12 @@ impl Case<'_> {
                 if let Some(at) = self.spec.mount_over_nodes() {
                     bail!(Invalid::Mount(at.to_owned()));
                 }
+                in_line(turn, request.want, self.inventory)?;
                 let (choice, part) = self.choose(request.want, &held)?;
                 share = part;
                 let chips = note(choice);
                 let terms = terms(self.inventory, chips, share, &self.wishes(settings.device_naming, &env)?)?;
-                let delivery = delivery(host, self.subject, &oneself, &terms.nodes)?;
+                let delivery = delivery(host, self.subject, oneself, &terms.nodes)?;
                 (chips, terms, delivery, request.want.to_string())
             }
             Ask::Given { nodes, chips, exclusive } => {
@@ -78,12 +89,12 @@ impl Case<'_> {
             }
         };
         let adopted = self.ask.is_adopted();
-        let ipc_lock = !adopted && settings.ipc_lock && ipc_lock(self.subject, &oneself, &mut warnings);
+        let ipc_lock = !adopted && settings.ipc_lock && ipc_lock(self.subject, oneself, &mut warnings);
         if self.spec.privileged() && !adopted {
             warnings.push("the container is privileged: it can make every other chip's node by itself".to_owned());
         }
         let (holder, expires) = match self.claimant.held_by {
-            HeldBy::Oneself => (oneself.holder, None),
+            HeldBy::Oneself => (oneself.holder.clone(), None),
             HeldBy::Caller => (processes.holder(nix::unistd::getppid().as_raw())?, Some(process::boot_seconds()? + CALLER_HOLDS)),
         };
         let lease = Lease {
@@ -122,6 +133,22 @@ impl Case<'_> {
         Ok(Claim { lease, edit, warnings, considered })
     }
 
+    /// This container, as it stands in the queue.
+    pub(super) fn waiter(&self, oneself: &Oneself, patient: Duration) -> Result<Waiter> {
+        Ok(Waiter {
+            id: random_id(),
+            container: self.claimant.container.clone(),
+            holder: oneself.holder.clone(),
+            // Not to be overtaken while it waits for the lock one last time.
+            until: process::boot_seconds()? + (patient + self.claimant.settings.lock_timeout).as_secs() + 1,
+            since: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            request: match self.ask {
+                Ask::Grant(request) => request.want.to_string(),
+                Ask::Given { .. } => Origin::Devices.to_string(),
+            },
+        })
+    }
+
     /// Chooses chips or, where cores are asked for, a part of some.
     fn choose(&self, want: Want, held: &[Held]) -> Result<(Choice, Option<Share>)> {
         let policy = self.claimant.settings.policy();
@@ -144,6 +171,17 @@ impl Case<'_> {
     fn wishes<'a>(&self, naming: Naming, env: &'a dyn Fn(&str) -> Option<String>) -> Result<Wishes<'a>> {
         Ok(Wishes { naming, env, host_logical: self.claimant.host.logical_config()? })
     }
+}
+
+/// Whoever came first is served first, or who wants many chips would never get them.
+fn in_line(turn: &Turn<'_>, want: Want, inventory: &Inventory) -> Result<(), Shortage> {
+    let Some((first, others)) = turn.ledger.before(turn.waiter).split_first() else { return Ok(()) };
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    Err(Shortage::Queued {
+        asked: in_words(want, inventory.ids().len()),
+        first: short_container(&first.container) + &more,
+        request: first.request.clone(),
+    })
 }
 
 /// Who else holds chips that a container was given by hand.

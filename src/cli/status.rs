@@ -16,7 +16,7 @@ use crate::chip::{Chip, ChipSet, Health, Inventory};
 use crate::claim::look;
 use crate::cores::CoreRun;
 use crate::host::Host;
-use crate::lease::{Lease, Mode};
+use crate::lease::{Lease, Mode, Waiter};
 use crate::picture::Paint;
 use crate::process::Processes;
 use crate::settings::Settings;
@@ -97,6 +97,8 @@ pub(super) struct Report {
     remaining: usize,
     chips: Vec<ChipReport>,
     leases: Vec<LeaseReport>,
+    /// Who waits for chips, the first to be served first.
+    queue: Vec<Waiter>,
 }
 
 #[derive(Debug, Serialize)]
@@ -179,6 +181,7 @@ impl Report {
             remaining: chips.iter().filter(|chip| chip.state == State::Free).count(),
             chips,
             leases: ledger.leases().iter().cloned().map(LeaseReport::new).collect(),
+            queue: ledger.queue().to_vec(),
         };
         Ok((report, inventory))
     }

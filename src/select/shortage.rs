@@ -133,6 +133,16 @@ pub enum Shortage {
         /// Their LNC.
         theirs: u32,
     },
+    /// Others came first.
+    #[error("asked for {asked}, but {first} waits before it for {request}: wait in line, too (annotation aws.amazon.com/neuron.wait=30s or AWS_NEURON_WAIT=30s), or try again")]
+    Queued {
+        /// The request in words.
+        asked: String,
+        /// Who waits, and how many more.
+        first: String,
+        /// What the first one wants.
+        request: String,
+    },
     /// Chips asked for by id that are taken, reserved or not well.
     #[error("asked for {asked}: {reasons}")]
     Taken {
@@ -141,6 +151,29 @@ pub enum Shortage {
         /// A clause for each.
         reasons: String,
     },
+}
+
+impl Shortage {
+    /// May time bring what is asked for?
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NotEnough { .. }
+            | Self::Apart { .. }
+            | Self::Unlinked { .. }
+            | Self::NotEnoughCores { .. }
+            | Self::OtherLnc { .. }
+            | Self::Queued { .. }
+            | Self::Taken { .. } => true,
+            Self::NoChips(_)
+            | Self::MoreThanHost { .. }
+            | Self::NoSuchChip { .. }
+            | Self::OverLimit { .. }
+            | Self::OddOnTorus(_)
+            | Self::Gap { .. }
+            | Self::Unservable { .. } => false,
+        }
+    }
 }
 
 /// The ids one by one, as a refusal shows them.

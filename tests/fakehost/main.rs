@@ -26,3 +26,4 @@ mod requests_kubernetes;
 mod simulate;
 mod status;
 mod untrusted;
+mod waiting;

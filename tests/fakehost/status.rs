@@ -49,6 +49,7 @@ fn the_document_is_as_the_design_has_it() {
             "holder": {"pid": init.pid, "start": state_of(init.pid).unwrap().1, "pidns": pidns},
             "request": "any:1",
         }],
+        "queue": [],
     });
     assert_eq!(status, expected);
 }
@@ -130,8 +131,7 @@ fn a_host_without_chips_has_a_status_too() {
     let host = FakeHost::trn1();
     fs::remove_dir_all(host.root()).unwrap();
     fs::create_dir(host.root()).unwrap();
-    let empty =
-        json!({"version": 1, "instance_type": null, "driver_version": null, "registered": 0, "remaining": 0, "chips": [], "leases": []});
+    let empty = json!({"version": 1, "instance_type": null, "driver_version": null, "registered": 0, "remaining": 0, "chips": [], "leases": [], "queue": []});
     assert_eq!(host.status(), empty);
     let table = host.ctk(&["status"]);
     assert!(table.status.success() && String::from_utf8(table.stdout).unwrap().contains("no Neuron chips"));

@@ -51,6 +51,10 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
         page.push_str(&holder.map_or_else(|| line.clone(), |holder| painted(&line, holder, layout.paint)));
         page.push('\n');
     }
+    for (place, waiter) in report.queue.iter().enumerate() {
+        let (name, wants, waits) = (short_container(&waiter.container), &waiter.request, age(&waiter.since));
+        let _ = writeln!(page, "{}waiting, {}: {name} for {wants}, {waits}", if place == 0 { "\n" } else { "" }, place + 1);
+    }
     for chip in &report.chips {
         if let Some(fault) = &chip.fault {
             let _ = writeln!(page, "\nchip {} is {}", chip.id, crate::words::one_line(fault));
