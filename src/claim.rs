@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::chip::{ChipSet, DeviceNumber, Inventory};
 use crate::host::Host;
-use crate::lease::{Lease, Ledger};
+use crate::lease::{Lease, Ledger, Life};
 use crate::peek::Peek;
 use crate::process::{Namespaces, Oneself, Processes};
 use crate::request::{Invalid, Origin, Request};
@@ -247,6 +247,16 @@ pub fn look(host: &Host, processes: &Processes) -> Result<Ledger> {
     let namespaces = processes.namespaces(ledger.leases());
     reap(&mut ledger, processes, namespaces.as_ref());
     Ok(ledger)
+}
+
+/// The live lease of this container of a runtime's `--root`, read without the lock.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub fn lease_of(host: &Host, processes: &Processes, container: &str, root: &str) -> Result<Option<Lease>> {
+    let ledger = Store::new(&host.state, processes.boot_id()?).load()?;
+    let of_it = ledger.leases().iter().find(|lease| lease.container == container && lease.root == root);
+    Ok(of_it.filter(|lease| processes.life(lease, None) == Life::Live).cloned())
 }
 
 /// This process, where it may give chips of this host away.

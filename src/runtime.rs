@@ -4,6 +4,7 @@
 //! on as they came. Who asks for nothing is passed through whatever is wrong with us (I7).
 
 mod argv;
+mod session;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
@@ -42,10 +43,18 @@ fn prepare(args: &[OsString]) -> Result<Command> {
     let loaded = Loaded::new(&Flags::default(), |name| std::env::var_os(name));
     let path = std::env::var_os("PATH");
     let runtime = programs::low_level_runtime(&loaded.settings, path.as_deref())?;
-    if invocation.action != Action::Other {
-        edit(&invocation, &loaded, called_as, path.as_deref())?;
-    }
     let mut command = Command::new(&runtime);
+    match invocation.action {
+        Action::Begin | Action::Restore => edit(&invocation, &loaded, called_as, path.as_deref())?,
+        // Whatever is wrong with us, the session goes on as it came (I7).
+        Action::Exec => {
+            if let Ok(Some(session)) = session::edited(&invocation, &loaded.settings) {
+                command.args(session.arguments(rest));
+                return Ok(command);
+            }
+        }
+        Action::Other => {}
+    }
     command.args(rest);
     Ok(command)
 }

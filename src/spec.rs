@@ -145,7 +145,7 @@ pub fn apply(spec: &mut Value, edit: &Edit) -> Result<()> {
     if edit.ipc_lock {
         add_capability(spec, &mut undo)?;
     }
-    set_env(spec, edit, &mut undo)?;
+    set_env(spec, &edit.env, &mut undo)?;
     add_hook(spec, edit, &mut undo)?;
     // Last, for it holds what the others noted.
     map(spec, "/annotations", &mut undo)?;
@@ -154,6 +154,33 @@ pub fn apply(spec: &mut Value, edit: &Edit) -> Result<()> {
     annotations.insert(LEASE_ANNOTATION.to_owned(), edit.lease.clone().into());
     annotations.insert(UNDO_ANNOTATION.to_owned(), undo.into());
     Ok(())
+}
+
+/// Gives another process of a container what the container's own got: these variables, and the capability.
+///
+/// Of the cores its own word counts, as it does for the container itself.
+///
+/// # Errors
+/// A part of it is of another type than the runtime specification gives it.
+pub fn apply_to_session(process: Value, variables: &[(String, String)], ipc_lock: bool) -> Result<Value> {
+    let said = |names: &[&str]| {
+        let env = process["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        env.iter().filter_map(Value::as_str).any(|entry| names.iter().any(|name| self::names(entry, name)))
+    };
+    let (cores, lnc) = (said(&[NUM_CORES, VISIBLE_CORES]), said(&[LOGICAL_CONFIG]));
+    let own_word = |name: &str| match name {
+        NUM_CORES | VISIBLE_CORES => cores,
+        LOGICAL_CONFIG => lnc,
+        _ => false,
+    };
+    let variables: Vec<_> = variables.iter().filter(|(name, _)| !own_word(name)).cloned().collect();
+    let mut spec = Value::Object([("process".to_owned(), process)].into_iter().collect());
+    let mut undo = Undo::default();
+    if ipc_lock {
+        add_capability(&mut spec, &mut undo)?;
+    }
+    set_env(&mut spec, &variables, &mut undo)?;
+    Ok(spec["process"].take())
 }
 
 fn add_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
@@ -248,12 +275,12 @@ fn add_capability(spec: &mut Value, undo: &mut Undo) -> Result<()> {
     Ok(())
 }
 
-fn set_env(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
-    if edit.env.is_empty() {
+fn set_env(spec: &mut Value, variables: &[(String, String)], undo: &mut Undo) -> Result<()> {
+    if variables.is_empty() {
         return Ok(());
     }
     let env = list(spec, "/process/env", undo)?;
-    for (name, value) in &edit.env {
+    for (name, value) in variables {
         let entry = format!("{name}={value}");
         let mut replaced = false;
         // Every occurrence: some programs take the first, some the last.

@@ -14,6 +14,8 @@ pub enum Action {
     Begin,
     /// `restore`: a container goes on from a checkpoint.
     Restore,
+    /// `exec`: another process in a container that runs.
+    Exec,
     /// Everything else goes straight through.
     Other,
 }
@@ -35,6 +37,17 @@ pub struct Invocation<'a> {
     pub json: bool,
     /// The container's id.
     pub id: Option<&'a OsStr>,
+    /// `--process` of `exec`.
+    pub process: Option<ProcessFile<'a>>,
+}
+
+/// A file that describes the process of an `exec`, and where it is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessFile<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// The position of the argument that ends with it; before it stands nothing, or a flag and `=`.
+    pub position: usize,
 }
 
 /// Global flags of runc 1.1 to 1.3 and crun 1.8 to 1.28 that take a value.
@@ -84,20 +97,47 @@ const SUBCOMMANDS: [&str; 20] = [
     "update",
 ];
 
+/// Flags of `exec` that take a value, in both.
+const EXEC: [&str; 18] = [
+    "process",
+    "console-socket",
+    "cwd",
+    "env",
+    "user",
+    "additional-gids",
+    "pid-file",
+    "process-label",
+    "apparmor",
+    "cap",
+    "cgroup",
+    "preserve-fds",
+    "p",
+    "e",
+    "u",
+    "g",
+    "a",
+    "c",
+];
+
 /// Reads the arguments after the program's name.
 #[must_use]
 pub fn scan<'a, S: AsRef<OsStr>>(args: &'a [S]) -> Invocation<'a> {
-    let mut found = Invocation { action: Action::Other, bundle: None, config: None, root: None, log: None, json: false, id: None };
-    let mut args = args.iter().map(AsRef::as_ref).peekable();
+    let mut found =
+        Invocation { action: Action::Other, bundle: None, config: None, root: None, log: None, json: false, id: None, process: None };
+    let mut args = args.iter().map(AsRef::as_ref).enumerate().peekable();
     let mut subcommand: Option<&OsStr> = None;
     let mut helps = false;
-    while let Some(arg) = args.next() {
+    while let Some((position, arg)) = args.next() {
         if arg == "--" && subcommand.is_none() {
             continue;
         }
+        if arg == "--" && found.action == Action::Exec {
+            found.id = args.next().map(|(_, id)| id);
+            break;
+        }
         if arg == "--" {
             // Only arguments follow; the id is the last of them.
-            found.id = args.last().or(found.id);
+            found.id = args.last().map(|(_, id)| id).or(found.id);
             break;
         }
         let Some((name, value)) = flag(arg) else {
@@ -105,6 +145,11 @@ pub fn scan<'a, S: AsRef<OsStr>>(args: &'a [S]) -> Invocation<'a> {
                 None => {
                     subcommand = Some(arg);
                     found.action = action(arg);
+                }
+                // What follows is a command with flags of its own.
+                Some(_) if found.action == Action::Exec => {
+                    found.id = Some(arg);
+                    break;
                 }
                 // One argument only is allowed; a value of a flag that we do not know may stand before it.
                 Some(_) => found.id = Some(arg),
@@ -114,24 +159,29 @@ pub fn scan<'a, S: AsRef<OsStr>>(args: &'a [S]) -> Invocation<'a> {
         helps |= HELP.iter().any(|known| name == *known);
         let takes = match subcommand {
             None => GLOBAL.iter().any(|known| name == *known),
+            Some(_) if found.action == Action::Exec => EXEC.iter().any(|known| name == *known),
             Some(_) => LOCAL.iter().any(|known| name == *known),
         };
         let value = match value {
-            Some(value) => Some(value),
+            Some(value) => Some((position, value)),
             None if takes => args.next(),
             // An unknown global flag: what follows is its value, or else the subcommand.
             None => {
                 let stranger = subcommand.is_none() && !KNOWN_SWITCHES.iter().chain(&HELP).any(|known| name == *known);
-                let next_is_value = |next: &&OsStr| stranger && flag(next).is_none() && !SUBCOMMANDS.iter().any(|known| *next == *known);
+                let next_is_value =
+                    |(_, next): &(usize, &OsStr)| stranger && flag(next).is_none() && !SUBCOMMANDS.iter().any(|known| *next == *known);
                 args.next_if(next_is_value);
                 None
             }
         };
-        let Some(value) = value else { continue };
+        let Some((position, value)) = value else { continue };
         match (subcommand, name.as_bytes()) {
             (None, b"root") => found.root = Some(value),
             (None, b"log") => found.log = Some(Path::new(value)),
             (None, b"log-format") => found.json = value == "json",
+            (Some(_), b"process" | b"p") if found.action == Action::Exec => {
+                found.process = Some(ProcessFile { path: Path::new(value), position });
+            }
             (Some(_), b"bundle" | b"b") => found.bundle = Some(Path::new(value)),
             (Some(_), b"config" | b"f") => found.config = Some(Path::new(value)),
             _ => {}
@@ -152,6 +202,7 @@ fn action(subcommand: &OsStr) -> Action {
     match subcommand.as_bytes() {
         b"create" | b"run" => Action::Begin,
         b"restore" => Action::Restore,
+        b"exec" => Action::Exec,
         _ => Action::Other,
     }
 }
@@ -213,6 +264,7 @@ mod tests {
                 log: Some(Path::new("/l")),
                 json: true,
                 id: Some(OsStr::new("ID")),
+                process: None,
             };
             assert_eq!(found, expected, "{line}");
         }
@@ -242,7 +294,7 @@ mod tests {
             "state ID",
             "ps --format json ID",
             "list",
-            "--root /r exec --process /p --detach --pid-file /f ID",
+            "exec --help ID",
             "update --resources - ID",
             "checkpoint ID",
             "create-something ID",
@@ -255,6 +307,24 @@ mod tests {
         }
         let args = words("restore --image-path /i --bundle /b ID");
         assert_eq!((scan(&args).action, scan(&args).id), (Action::Restore, Some(OsStr::new("ID"))));
+    }
+
+    #[test]
+    fn a_session_is_for_the_first_argument_that_is_no_flag() {
+        for (line, process) in [
+            ("--root /r exec --process /p --detach --pid-file /f ID", Some(("/p", 4))),
+            ("--root /r exec --process=/p ID", Some(("/p", 3))),
+            ("--root /r exec -p /p -t --console-socket /s ID", Some(("/p", 4))),
+            ("--root /r exec -process /x --process /p ID", Some(("/p", 6))),
+            ("--root /r exec -e A=B --env C=D --cap CAP_KILL -u 1 -d ID sh -c create --process /x", None),
+            ("--root /r exec -t -- ID sh --process /x", None),
+        ] {
+            let args = words(line);
+            let found = scan(&args);
+            assert_eq!((found.action, found.id, found.root), (Action::Exec, Some(OsStr::new("ID")), Some(OsStr::new("/r"))), "{line}");
+            let expected = process.map(|(path, position)| ProcessFile { path: Path::new(path), position });
+            assert_eq!(found.process, expected, "{line}");
+        }
     }
 
     #[test]

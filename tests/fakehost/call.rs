@@ -116,6 +116,11 @@ impl Call {
         fs::read_to_string(self.record.join("config.json")).unwrap()
     }
 
+    /// What `exec --process` named, as the stand-in found it.
+    pub(crate) fn process(&self) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.record.join("process.json")).unwrap()).unwrap()
+    }
+
     pub(crate) fn config(&self) -> Value {
         serde_json::from_str(&self.config_text()).unwrap()
     }

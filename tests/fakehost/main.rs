@@ -23,6 +23,7 @@ mod precreate;
 mod refusals;
 mod requests;
 mod requests_kubernetes;
+mod sessions;
 mod simulate;
 mod status;
 mod untrusted;

@@ -11,7 +11,7 @@
 //! - `hook-twice`: run each hook twice
 //! - `as-crun`: give `/` as working directory and bundle, as crun does in a user namespace
 //!
-//! In the folder: `argv`, `environ` (NUL after each), `config.json` as found, `init` (pid and start of the container's process),
+//! In the folder: `argv`, `environ` (NUL after each), `config.json` and the file of `exec --process` (`process.json`) as found, `init` (pid and start of the container's process),
 //! `hook-N.code`, `hook-N.stderr`, `hook-N.environ`.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a program for tests: a fault in it is to be loud")]
@@ -52,6 +52,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// What `exec` names by `--process`, if it is there.
+fn process_file(args: &[OsString]) -> Option<PathBuf> {
+    let attached = || args.iter().find_map(|arg| arg.as_bytes().strip_prefix(b"--process=").map(OsStr::from_bytes));
+    let file = PathBuf::from(value_of(args, "--process").or_else(attached)?);
+    file.exists().then_some(file)
+}
+
 /// Lives until it is killed; at the latest until the test's folder is removed.
 fn be_the_container(record: &Path) {
     nix::unistd::setsid().unwrap();
@@ -69,6 +76,9 @@ fn run(args: &[OsString]) -> Result<()> {
     let config = fs::read(bundle.join("config.json"));
     if let Ok(config) = &config {
         fs::write(record.join("config.json"), config)?;
+    }
+    if let Some(process) = process_file(args) {
+        fs::copy(process, record.join("process.json"))?;
     }
     fs::write(record.join("environ"), fs::read("/proc/self/environ")?)?;
     let argv: Vec<u8> = args.iter().flat_map(|arg| arg.as_bytes().iter().copied().chain([0])).collect();
