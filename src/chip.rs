@@ -221,6 +221,8 @@ pub enum Health {
     Missing(String),
     /// sysfs `reset` reads something other than 1; the words say what that means.
     Unhealthy(String),
+    /// Ready, but a process has it open that no lease covers; the words say which.
+    Used(String),
     /// This process may not read what would tell; the words say which file and why.
     Unknown(String),
 }

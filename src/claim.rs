@@ -5,10 +5,11 @@
 
 mod decide;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::chip::{ChipSet, DeviceNumber, Inventory};
 use crate::host::Host;
@@ -20,6 +21,7 @@ use crate::select::{Candidate, Shortage};
 use crate::settings::{Manual, Settings};
 use crate::spec::{Edit, Subject};
 use crate::store::{Locked, Store};
+use crate::users::{driver_is_used, users};
 use crate::wait::Waiting;
 use decide::Turn;
 
@@ -157,16 +159,15 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let Claimant { settings, host, .. } = case.claimant;
     let processes = Processes::new(&host.proc)?;
     let oneself = entitled(host, &processes)?;
+    let unused = |inventory| without_used(case, &processes, inventory);
     let patience = case.ask.wait().min(settings.wait_limit);
     let mut place: Option<Place<'_>> = None;
-    // The chips may have changed meanwhile.
-    let mut fresh;
-    let mut inventory = case.inventory;
+    let mut inventory = unused(Cow::Borrowed(case.inventory))?;
     loop {
         let mut locked = lock_and_reap(host, settings.lock_timeout, &processes)?;
         let waiter = place.as_ref().map(|place| &*place.id);
         let turn = Turn { ledger: &locked.ledger, oneself: &oneself, processes: &processes, waiter };
-        let decided = (Case { inventory, ..*case }).decide(&turn);
+        let decided = (Case { inventory: &inventory, ..*case }).decide(&turn);
         let may_pass = |error: &anyhow::Error| error.downcast_ref::<Shortage>().is_some_and(Shortage::may_pass);
         match decided {
             Err(error) if may_pass(&error) && place.as_ref().map_or(!patience.is_zero(), |place| !place.waiting.over()) => {}
@@ -200,9 +201,32 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
         if let Some(place) = &place {
             place.waiting.sleep(&place.id, &tried)?;
         }
-        fresh = host.discover()?;
-        inventory = &fresh;
+        // The chips may have changed meanwhile.
+        inventory = unused(Cow::Owned(host.discover()?))?;
     }
+}
+
+/// The inventory with those chips marked that somebody uses outside this tool; never under the lock, for it is a walk over `/proc`.
+fn without_used<'a>(case: &Case<'_>, processes: &Processes, inventory: Cow<'a, Inventory>) -> Result<Cow<'a, Inventory>> {
+    let Claimant { settings, host, .. } = case.claimant;
+    if !settings.avoid_unclaimed || case.ask.is_adopted() || !driver_is_used(host) {
+        return Ok(inventory);
+    }
+    let leased = look(host, processes)?.leased();
+    if leased.contains_all(inventory.ids()) {
+        return Ok(inventory);
+    }
+    let users = users(host, &inventory, &settings.observers)?;
+    if let Some(blind) = users.blind {
+        bail!(
+            "whether a chip is in use outside this tool cannot be told: {blind}; run as root with CAP_SYS_PTRACE, or set avoid-unclaimed = false"
+        );
+    }
+    let mut inventory = inventory;
+    if !users.all.is_empty() {
+        users.mark(inventory.to_mut(), leased);
+    }
+    Ok(inventory)
 }
 
 /// A place in the queue.
@@ -219,7 +243,8 @@ pub fn plan(case: &Case<'_>) -> Result<Claim> {
     let processes = Processes::new(&case.claimant.host.proc)?;
     let oneself = entitled(case.claimant.host, &processes)?;
     let ledger = look(case.claimant.host, &processes)?;
-    case.decide(&Turn { ledger: &ledger, oneself: &oneself, processes: &processes, waiter: None })
+    let inventory = without_used(case, &processes, Cow::Borrowed(case.inventory))?;
+    (Case { inventory: &inventory, ..*case }).decide(&Turn { ledger: &ledger, oneself: &oneself, processes: &processes, waiter: None })
 }
 
 /// Goes on with a lease that a caller of ours holds for this container; `None` where there is none.

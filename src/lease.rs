@@ -284,6 +284,12 @@ impl Ledger {
         &self.leases
     }
 
+    /// The chips of all leases.
+    #[must_use]
+    pub fn leased(&self) -> ChipSet {
+        self.leases.iter().fold(ChipSet::EMPTY, |chips, lease| chips.union(lease.chips))
+    }
+
     /// The lease of this id.
     #[must_use]
     pub fn lease(&self, id: &str) -> Option<&Lease> {

@@ -29,6 +29,7 @@ pub mod programs;
 pub mod serve;
 pub mod settings;
 pub mod store;
+pub mod users;
 pub mod wait;
 
 // Faces.

@@ -234,11 +234,14 @@ impl Host<'_> {
         let chip = self.inventory.chip(id)?;
         match &chip.health {
             Health::Missing(why) | Health::Unhealthy(why) | Health::Unknown(why) => return Some(Reason::Ill(id, why)),
-            Health::Ready => {}
+            Health::Ready | Health::Used(_) => {}
         }
         let holders: Vec<_> = self.held.iter().filter(|held| held.chips.contains(id)).collect();
         if !holders.is_empty() {
             return Some(Reason::Held(id, holders));
+        }
+        if let Health::Used(why) = &chip.health {
+            return Some(Reason::Ill(id, why));
         }
         self.policy.reserved.contains(id).then_some(Reason::Reserved(id))
     }

@@ -46,6 +46,10 @@ pub struct Settings {
     pub strict_counts: bool,
     /// Give containers with chips `CAP_IPC_LOCK`?
     pub ipc_lock: bool,
+    /// Are chips that a process uses outside this tool not free?
+    pub avoid_unclaimed: bool,
+    /// Executables that only watch chips: their use does not count.
+    pub observers: Vec<String>,
     /// The longest that a container may wait for chips.
     #[serde(deserialize_with = "duration")]
     pub wait_limit: Duration,
@@ -80,6 +84,8 @@ impl Default for Settings {
             require_links: policy.require_links,
             strict_counts: policy.strict_counts,
             ipc_lock: true,
+            avoid_unclaimed: true,
+            observers: ["neuron-monitor", "neuron-ls", "neuron-top"].map(str::to_owned).to_vec(),
             wait_limit: Duration::from_secs(60),
             lock_timeout: Duration::from_secs(10),
             hook_path: None,

@@ -20,6 +20,7 @@ use crate::lease::{Lease, Mode, Waiter};
 use crate::picture::Paint;
 use crate::process::Processes;
 use crate::settings::Settings;
+use crate::users::{User, users};
 
 /// Show the chips of this host and who holds them
 #[derive(Debug, Args)]
@@ -112,9 +113,26 @@ struct ChipReport {
     connected: Option<ChipSet>,
     state: State,
     containers: Vec<String>,
+    /// Processes that have it open, whether a lease covers them or not.
+    users: Vec<UserReport>,
     /// What is wrong with it, for people.
     #[serde(skip)]
     fault: Option<String>,
+}
+
+/// A process that has a chip open.
+#[derive(Debug, Serialize)]
+struct UserReport {
+    pid: i32,
+    command: String,
+    /// Does it only watch (`observers`)?
+    observer: bool,
+}
+
+impl UserReport {
+    fn new(user: &User) -> Self {
+        Self { pid: user.pid, command: user.command.clone(), observer: user.observes }
+    }
 }
 
 /// One state a chip, the first that fits.
@@ -126,6 +144,7 @@ enum State {
     Held,
     Shared,
     Adopted,
+    Unclaimed,
     Reserved,
     Free,
 }
@@ -138,6 +157,7 @@ impl State {
             Self::Held => "held",
             Self::Shared => "shared",
             Self::Adopted => "adopted",
+            Self::Unclaimed => "unclaimed",
             Self::Reserved => "reserved",
             Self::Free => "free",
         }
@@ -169,10 +189,12 @@ pub(super) struct LeaseReport {
 impl Report {
     /// Looks at the host; the inventory is what pictures are drawn of.
     pub(super) fn new(host: &Host, settings: &Settings) -> Result<(Self, Inventory)> {
-        let inventory = host.discover()?;
+        let mut inventory = host.discover()?;
         let processes = Processes::new(&host.proc)?;
         let ledger = look(host, &processes)?;
-        let chips: Vec<_> = inventory.chips.iter().map(|chip| ChipReport::new(chip, host, settings, ledger.leases())).collect();
+        let users = users(host, &inventory, &settings.observers)?;
+        users.mark(&mut inventory, ledger.leased());
+        let chips: Vec<_> = inventory.chips.iter().map(|chip| ChipReport::new(chip, host, settings, ledger.leases(), &users.all)).collect();
         let report = Self {
             version: 1,
             instance_type: inventory.instance_type.clone(),
@@ -205,16 +227,17 @@ impl Report {
 }
 
 impl ChipReport {
-    fn new(chip: &Chip, host: &Host, settings: &Settings, leases: &[Lease]) -> Self {
+    fn new(chip: &Chip, host: &Host, settings: &Settings, leases: &[Lease], users: &[User]) -> Self {
         let holding = || leases.iter().filter(|lease| lease.chips.contains(chip.id));
         let (state, fault) = match &chip.health {
             Health::Missing(why) => (State::Missing, Some(why.clone())),
             Health::Unhealthy(why) => (State::Unhealthy, Some(why.clone())),
             // Who is not root cannot tell whether a chip is ready; the claim, which is, will.
-            Health::Ready | Health::Unknown(_) if holding().any(|lease| lease.mode == Mode::Exclusive) => (State::Held, None),
-            Health::Ready | Health::Unknown(_) if holding().any(|lease| lease.mode == Mode::Shared) => (State::Shared, None),
-            Health::Ready | Health::Unknown(_) if holding().next().is_some() => (State::Adopted, None),
-            Health::Ready | Health::Unknown(_) if settings.reserved_chips.contains(chip.id) => (State::Reserved, None),
+            _ if holding().any(|lease| lease.mode == Mode::Exclusive) => (State::Held, None),
+            _ if holding().any(|lease| lease.mode == Mode::Shared) => (State::Shared, None),
+            _ if holding().next().is_some() => (State::Adopted, None),
+            Health::Used(why) => (State::Unclaimed, Some(why.clone())),
+            _ if settings.reserved_chips.contains(chip.id) => (State::Reserved, None),
             Health::Ready | Health::Unknown(_) => (State::Free, None),
         };
         Self {
@@ -227,6 +250,7 @@ impl ChipReport {
             connected: chip.linked,
             state,
             containers: holding().map(|lease| lease.container.clone()).collect(),
+            users: users.iter().filter(|user| user.chips.contains(chip.id)).map(UserReport::new).collect(),
             fault,
         }
     }

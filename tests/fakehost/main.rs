@@ -26,5 +26,6 @@ mod requests_kubernetes;
 mod sessions;
 mod simulate;
 mod status;
+mod unclaimed;
 mod untrusted;
 mod waiting;

@@ -25,7 +25,7 @@ fn the_document_is_as_the_design_has_it() {
     let pidns: u64 = pidns.to_str().unwrap().trim_start_matches("pid:[").trim_end_matches(']').parse().unwrap();
     let chip = |id: u64, links: [u64; 2], state: &str, containers: &[&str]| {
         json!({"id": id, "device": host.path(&format!("dev/neuron{id}")), "major": host.major(), "minor": id,
-            "architecture": "Inferentia", "cores": 4, "connected": links, "state": state, "containers": containers})
+            "architecture": "Inferentia", "cores": 4, "connected": links, "state": state, "containers": containers, "users": []})
     };
     let expected = json!({
         "version": 1,
