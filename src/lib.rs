@@ -15,12 +15,13 @@ macro_rules! pure {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { words picture chip topology peek request select lease grant spec }
+pure! { words picture chip topology peek request select lease grant spec configure }
 
 // Touching the host.
 pub mod bind;
 pub mod bundle;
 pub mod claim;
+pub mod dockerd;
 pub mod host;
 pub mod journal;
 pub mod kernel;
@@ -28,6 +29,7 @@ pub mod process;
 pub mod programs;
 pub mod settings;
 pub mod store;
+pub mod textfile;
 
 // Faces.
 pub mod cli;

@@ -1,0 +1,177 @@
+//! Which files are changed for an engine, in which order.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Configure, Engine, Installed, ends_with, utf8};
+use crate::configure::accept_env::AcceptEnv;
+use crate::configure::{self, Change, Edit, State, containerd, crio, docker, podman};
+use crate::settings::Settings;
+use crate::textfile::TextFile;
+
+/// A file, and what is done to it.
+pub(super) struct Step<'a> {
+    pub(super) file: TextFile,
+    pub(super) edit: Box<dyn Edit + 'a>,
+    /// What is put in, in words.
+    pub(super) what: &'static str,
+}
+
+/// All that is done for an engine.
+#[derive(Default)]
+pub(super) struct Files<'a> {
+    pub(super) steps: Vec<Step<'a>>,
+    /// What somebody should know.
+    pub(super) notes: Vec<String>,
+}
+
+const RUNTIME_WORDS: &str = "the runtime neuron";
+
+/// Our own settings come first and go last, so that no image can ask in between.
+pub(super) fn of<'a>(verb: &Configure, installed: &'a Installed, settings: &Path) -> Result<Files<'a>> {
+    let mut files = match verb.engine {
+        Engine::Docker => single(verb, docker::FILE, Box::new(docker::Daemon { runtime: &installed.runtime }))?,
+        Engine::Crio => single(verb, crio::FILE, Box::new(crio::Config { runtime: &installed.runtime }))?,
+        Engine::Containerd => containerd_files(verb, installed)?,
+        Engine::Podman => podman_files(verb, installed)?,
+    };
+    if verb.default || verb.remove {
+        let file = TextFile::read(settings)?;
+        files.steps.insert(0, Step { file, edit: Box::new(AcceptEnv { engine: name(verb.engine) }), what: "accept-env = false" });
+    }
+    if verb.remove {
+        files.steps.reverse();
+    }
+    Ok(files)
+}
+
+fn name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Docker => "docker",
+        Engine::Containerd => "containerd",
+        Engine::Crio => "crio",
+        Engine::Podman => "podman",
+    }
+}
+
+impl Step<'_> {
+    /// What is to become of the file.
+    pub(super) fn change(&self, verb: &Configure) -> Result<Change> {
+        let said = || self.file.path.display().to_string();
+        let text = self.file.text();
+        let change = if verb.remove {
+            configure::remove(&*self.edit, text, self.file.copy()?.as_deref())
+        } else {
+            configure::add(&*self.edit, text, verb.role())
+        };
+        let change = change.with_context(|| format!("{} is left as it is", said()))?;
+        if self.what.starts_with("accept-env") && verb.default {
+            // A file that is broken counts as its defaults, and those accept the environment.
+            Settings::parse(change.after.as_deref().unwrap_or_default()).with_context(|| format!("{} is left as it is", said()))?;
+        }
+        Ok(change)
+    }
+}
+
+fn single<'a>(verb: &Configure, default: &str, edit: Box<dyn Edit + 'a>) -> Result<Files<'a>> {
+    let file = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(default)))?;
+    Ok(Files { steps: vec![Step { file, edit, what: RUNTIME_WORDS }], notes: Vec::new() })
+}
+
+fn containerd_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<'a>> {
+    let main = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(containerd::FILE)))?;
+    let in_main = || Box::new(containerd::Config { runtime: &installed.runtime, main: None });
+    let step = |file, edit| Step { file, edit, what: RUNTIME_WORDS };
+    let Some(text) = main.text() else { return Ok(Files { steps: vec![step(main, in_main())], notes: Vec::new() }) };
+    let left = || format!("{} is left as it is", main.path.display());
+    let imports = containerd::imports(text).with_context(left)?;
+    let folder = main.path.parent().unwrap_or(Path::new("/")).to_owned();
+    let own = imports.folder.as_ref().map(|path| TextFile::read(&folder.join(path).join(containerd::DROP_IN))).transpose()?;
+    let in_own = || Box::new(containerd::Config { runtime: &installed.runtime, main: Some(imports.main) });
+    let mut files = Files::default();
+    if imports.cri_disabled {
+        files
+            .notes
+            .push(format!("{} disables the CRI plugin (disabled_plugins), and only that plugin reads the runtime", main.path.display()));
+    }
+    if !verb.remove && imports.replace_sections() {
+        for import in imports.patterns.iter().flat_map(|pattern| matching(&folder.join(pattern))) {
+            let file = TextFile::read(&import)?;
+            if containerd::has_cri(file.text().unwrap_or_default()).with_context(|| import.display().to_string())? {
+                bail!(
+                    "{}: it imports {import}, whose section of the CRI plugin takes the place of its own: neuron-ctk configure containerd --config {import}",
+                    left(),
+                    import = import.display(),
+                );
+            }
+        }
+    }
+    let absent = in_main().state(text).with_context(left)? == State::Absent;
+    match own {
+        // Both, for imports may have come or gone since.
+        Some(own) if verb.remove => files.steps = vec![step(own, in_own()), step(main, in_main())],
+        Some(own) if absent => files.steps.push(step(own, in_own())),
+        _ => files.steps.push(step(main, in_main())),
+    }
+    Ok(files)
+}
+
+/// The files that a path matches, its last part with one `*` at most.
+fn matching(pattern: &Path) -> Vec<PathBuf> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some((start, end)) = name.split_once('*') else { return vec![pattern.to_owned()] };
+    let entries = pattern.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries.map(|entry| entry.path()).collect();
+    found.retain(|path| {
+        path.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with(start) && name.ends_with(end)
+        })
+    });
+    found.sort();
+    found
+}
+
+fn podman_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<'a>> {
+    let file = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(podman::FILE)))?;
+    let hooks_dir = std::path::absolute(verb.hooks_dir.as_deref().unwrap_or(Path::new(podman::HOOKS_DIR)))?;
+    let hook = TextFile::read(&hooks_dir.join(podman::HOOK_FILE))?;
+    let hooks_dir = utf8(hooks_dir)?;
+    let mut notes = Vec::new();
+    if !verb.remove && !verb.default {
+        notes.push(
+            "the hook sees every container of podman, so any image can ask by its ENV: accept-env = false in the settings forbids it"
+                .to_owned(),
+        );
+    }
+    let mut other_dirs = None;
+    // A file that was named is read alone (CONTAINERS_CONF).
+    if verb.config.is_none() {
+        let folder = file.path.parent().unwrap_or(Path::new("/"));
+        let beside: Vec<_> = matching(&folder.join("*.conf")).into_iter().filter(|path| ends_with(path, "conf")).collect();
+        for path in podman::READ_BEFORE.iter().map(PathBuf::from).chain(beside) {
+            let Some(dirs) = named_dirs(&path)?.filter(|_| path != file.path) else { continue };
+            if podman::READ_BEFORE.iter().any(|before| path == Path::new(before)) || path < file.path {
+                other_dirs = Some(dirs);
+            } else if !dirs.contains(&hooks_dir) {
+                notes.push(format!("{} is read after ours and names hooks_dir too: add {hooks_dir} there", path.display()));
+            }
+        }
+    }
+    let steps = vec![
+        Step { file: hook, edit: Box::new(podman::Hook { hook: &installed.hook }), what: "the hook precreate" },
+        Step {
+            file,
+            edit: Box::new(podman::Config { runtime: &installed.runtime, hooks_dir, other_dirs }),
+            what: "the runtime neuron and the folder of its hook",
+        },
+    ];
+    Ok(Files { steps, notes })
+}
+
+fn named_dirs(path: &Path) -> Result<Option<Vec<String>>> {
+    let file = TextFile::read(path)?;
+    let dirs = file.text().map(podman::hooks_dirs).transpose();
+    Ok(dirs.with_context(|| path.display().to_string())?.flatten())
+}
