@@ -10,6 +10,7 @@ mod specs;
 
 mod again;
 mod binding;
+mod configure;
 mod demo;
 mod discovery;
 mod engine_specs;
