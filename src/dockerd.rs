@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long the daemon may take to read its file.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one call of the client may take.
 const ONE_CALL: Duration = Duration::from_secs(5);
 
@@ -62,12 +62,12 @@ pub enum Answer {
     Unknown,
 }
 
-/// Asks until the answer is this one, but not for longer; gives the last answer.
+/// Asks until the answer is this one, for ten seconds at most; gives the last answer.
 ///
 /// # Errors
 /// There is no client, or it gets no answer.
-pub fn ask(runtime: &str, socket: Option<&str>, wanted: &Answer, patience: Duration) -> Result<Answer> {
-    let end = Instant::now() + patience;
+pub fn ask(runtime: &str, socket: Option<&str>, wanted: &Answer) -> Result<Answer> {
+    let end = Instant::now() + PATIENCE;
     loop {
         let answer = ask_once(runtime, socket);
         // Without a client asking again is in vain.

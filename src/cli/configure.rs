@@ -94,6 +94,7 @@ impl Configure {
         if self.dry_run {
             return show(&files.steps, &changes, out);
         }
+        let forgotten = if self.remove && self.engine == Engine::Docker { next::forget(self, &files.steps, &changes)? } else { None };
         for (step, change) in files.steps.iter().zip(&changes) {
             step.file.write(change)?;
             for line in self.words(step, change) {
@@ -104,6 +105,9 @@ impl Configure {
             writeln!(out, "note: {note}")?;
         }
         let changed = files.steps.iter().zip(&changes).any(|(step, change)| change.after.as_deref() != step.file.text());
+        if let Some(forgotten) = forgotten {
+            forgotten.say(out)?;
+        }
         next::say(self, &files.steps, changed, out)
     }
 

@@ -13,6 +13,9 @@ pub const FILE: &str = "/etc/docker/daemon.json";
 /// Where the daemon writes its pid unless it is told otherwise.
 pub const PIDFILE: &str = "/var/run/docker.pid";
 
+/// The runtime that Docker brings, and its default.
+const STOCK: &str = "runc";
+
 const ENTRY: [&str; 2] = ["runtimes", RUNTIME];
 const DEFAULT: [&str; 1] = ["default-runtime"];
 
@@ -76,6 +79,31 @@ fn value(text: &str, path: &[&str]) -> Result<Option<Value>> {
         return Ok(None);
     }
     Ok(json::get(text, path)?.map(serde_json::from_str).transpose()?)
+}
+
+/// Who says what a daemon's default runtime is; both at once it does not bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefaultOf {
+    /// Its file, or nobody.
+    File,
+    /// Its command line.
+    CommandLine,
+}
+
+/// The text that makes a running daemon forget what a file no longer says: it keeps what a file does not mention (20.10,
+/// daemon/reload.go), so its runtimes are mentioned, and its default where that is the file's to say.
+///
+/// # Errors
+/// It does not parse.
+pub fn forgetting(text: &str, default: DefaultOf) -> Result<String> {
+    let mut text = text.to_owned();
+    if value(&text, &ENTRY[..1])?.is_none_or(|runtimes| runtimes.is_null()) {
+        text = json::set(&text, &ENTRY[..1], &json!({}))?;
+    }
+    if default == DefaultOf::File && value(&text, &DEFAULT)?.is_none() {
+        text = json::set(&text, &DEFAULT, &STOCK.into())?;
+    }
+    Ok(text)
 }
 
 /// What the daemon's file says of the daemon itself.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value as Json;
-use toml_edit::{Array, DocumentMut, Value};
+use toml_edit::{Array, DocumentMut, Item, Value};
 
 use super::{Edit, RUNTIME, Role, State, is_wrapper, json, tables};
 use crate::spec::HOOK_NAME;
@@ -37,20 +37,33 @@ pub struct Config<'a> {
 }
 
 impl Config<'_> {
-    fn base(&self) -> Vec<String> {
+    fn others(&self) -> Vec<String> {
         self.other_dirs.clone().unwrap_or_else(|| DEFAULT_HOOKS_DIRS.map(str::to_owned).to_vec())
     }
 
-    /// Takes our folder out of the list; a list that is made of others' alone goes.
-    fn dirs_back(&self, document: &mut DocumentMut, before: Option<&DocumentMut>) -> Result<()> {
-        let Some(mut left) = dirs(document) else { return Ok(()) };
-        left.retain(|dir| dir != &self.hooks_dir);
+    /// The list with our folder in it; where there is none yet, with those that it would hide.
+    fn add_dir(&self, document: &mut DocumentMut) -> Result<()> {
+        let Some(list) = tables::get_mut(document, &DIRS).and_then(Item::as_array_mut) else {
+            let list: Array = self.others().iter().chain([&self.hooks_dir]).map(String::as_str).collect();
+            return tables::put(document, &DIRS, list.into());
+        };
+        for dir in self.other_dirs.iter().flatten().chain([&self.hooks_dir]) {
+            if !strings(list).contains(dir) {
+                list.push(dir.as_str());
+            }
+        }
+        Ok(())
+    }
+
+    /// The list without our folder; one that holds nothing of somebody else's own goes.
+    fn take_dir_out(&self, document: &mut DocumentMut, before: Option<&DocumentMut>) {
+        let Some(list) = tables::get_mut(document, &DIRS).and_then(Item::as_array_mut) else { return };
+        list.retain(|dir| dir.as_str() != Some(&self.hooks_dir));
+        let left = strings(list);
+        let had = before.and_then(|before| tables::get(before, &DIRS)).and_then(Item::as_array).map(strings);
         // A file that was made for us has no list of its own; files that were read before it may have changed since.
-        if before.is_none() || left == before.and_then(dirs).unwrap_or_else(|| self.base()) {
+        if before.is_none() || left == had.unwrap_or_else(|| self.others()) {
             tables::back(document, &DIRS, before);
-            Ok(())
-        } else {
-            tables::put(document, &DIRS, array(&left))
         }
     }
 }
@@ -65,17 +78,11 @@ impl Edit for Config<'_> {
 
     fn put_in(&self, text: &str, role: Role) -> Result<String> {
         let mut document = tables::parse(text)?;
-        let mut list = dirs(&document).unwrap_or_else(|| self.base());
-        for dir in self.other_dirs.iter().flatten().chain([&self.hooks_dir]) {
-            if !list.contains(dir) {
-                list.push(dir.clone());
-            }
-        }
-        tables::put(&mut document, &DIRS, array(&list))?;
+        self.add_dir(&mut document)?;
         if role == Role::Default {
             tables::put(&mut document, &DEFAULT, RUNTIME.into())?;
         }
-        tables::put(&mut document, &ENTRY, array(&[self.runtime.to_owned()]))?;
+        tables::put(&mut document, &ENTRY, [self.runtime].into_iter().collect::<Array>().into())?;
         Ok(tables::written(&document))
     }
 
@@ -86,26 +93,26 @@ impl Edit for Config<'_> {
         if tables::text(&document, &DEFAULT) == Some(RUNTIME) {
             tables::back(&mut document, &DEFAULT, before.as_ref());
         }
-        self.dirs_back(&mut document, before.as_ref())?;
+        self.take_dir_out(&mut document, before.as_ref());
         Ok(tables::left(&document))
     }
 }
 
-fn array(items: &[String]) -> Value {
-    items.iter().map(String::as_str).collect::<Array>().into()
+fn strings(list: &Array) -> Vec<String> {
+    list.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }
 
-fn dirs(document: &DocumentMut) -> Option<Vec<String>> {
-    let list = tables::get(document, &DIRS)?.as_array()?;
-    Some(list.iter().filter_map(|dir| Some(dir.as_str()?.to_owned())).collect())
-}
-
-/// The folders of hooks that a `containers.conf` names.
+/// The folders of hooks that are in force after this `containers.conf`, where these were before it; none where no file names any.
 ///
 /// # Errors
 /// It does not parse.
-pub fn hooks_dirs(text: &str) -> Result<Option<Vec<String>>> {
-    Ok(dirs(&tables::parse(text)?))
+pub fn hooks_dirs(text: &str, before: Option<Vec<String>>) -> Result<Option<Vec<String>>> {
+    let document = tables::parse(text)?;
+    let Some(list) = tables::get(&document, &DIRS).and_then(Item::as_array) else { return Ok(before) };
+    // `{append = true}` adds to what is there (containers.conf(5), from Podman 4.8 on).
+    let appends = list.iter().any(|item| item.as_inline_table().is_some_and(|set| set.get("append").and_then(Value::as_bool) == Some(true)));
+    let there = if appends { before.unwrap_or_else(|| DEFAULT_HOOKS_DIRS.map(str::to_owned).to_vec()) } else { Vec::new() };
+    Ok(Some([there, strings(list)].concat()))
 }
 
 /// The hook's file: `hooks/neuron-precreate.json` with the installed hook's path.

@@ -24,7 +24,8 @@ pub(super) fn get<'a>(document: &'a DocumentMut, path: &[&str]) -> Option<&'a It
     path.iter().try_fold(document.as_item(), |item, name| item.as_table_like()?.get(name))
 }
 
-fn get_mut<'a>(document: &'a mut DocumentMut, path: &[&str]) -> Option<&'a mut Item> {
+/// What stands at a path, to be changed in its place.
+pub(super) fn get_mut<'a>(document: &'a mut DocumentMut, path: &[&str]) -> Option<&'a mut Item> {
     path.iter().try_fold(document.as_item_mut(), |item, name| item.as_table_like_mut()?.get_mut(name))
 }
 

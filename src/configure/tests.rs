@@ -240,7 +240,25 @@ fn podmans_own_folders_of_hooks_stay_in_the_list() {
     assert_eq!(remove(&theirs, Some(&now), None).unwrap().after, None);
     let before = "[engine]\nhooks_dir = [ \"/a\" ] # a\n[engine.runtimes]\nx = [\"/x\"]\n";
     let changed = |text: &str| text.replace("[ \"/a\"", "[ \"/a\", \"/b\"").replace("[\"/a\"", "[\"/a\", \"/b\"");
-    assert_eq!(taken_out(&podman(), Some(before), Role::Extra, changed), "[engine]\nhooks_dir = [\"/a\", \"/b\"] # a\n[engine.runtimes]\nx = [\"/x\"]\n");
+    assert_eq!(taken_out(&podman(), Some(before), Role::Extra, changed), "[engine]\nhooks_dir = [ \"/a\", \"/b\" ] # a\n[engine.runtimes]\nx = [\"/x\"]\n");
+}
+
+#[test]
+fn the_folders_of_hooks_that_are_in_force() {
+    let some = |dirs: &[&str]| Some(dirs.iter().map(|dir| (*dir).to_owned()).collect::<Vec<_>>());
+    for (text, before, after) in [
+        ("", None, None),
+        ("[engine]\n", some(&["/a"]), some(&["/a"])),
+        ("[engine]\nhooks_dir = [\"/b\"]\n", some(&["/a"]), some(&["/b"])),
+        ("[engine]\nhooks_dir = [\"/b\", {append = true}]\n", some(&["/a"]), some(&["/a", "/b"])),
+        ("[engine]\nhooks_dir = [\"/b\", {append = false}]\n", some(&["/a"]), some(&["/b"])),
+        ("[engine]\nhooks_dir = [{append = true}, \"/b\"]\n", None, some(&["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d", "/b"])),
+    ] {
+        assert_eq!(podman::hooks_dirs(text, before).unwrap(), after, "{text}");
+    }
+    // What is said of a list stays said.
+    let appending = configured(&podman(), Some("[engine]\nhooks_dir = [\"/b\", {append = true}]\n"), Role::Extra);
+    assert!(appending.contains("[\"/b\", {append = true}, \"/etc/neuron-container-runtime/hooks.d\"]\n"), "{appending}");
 }
 
 #[test]

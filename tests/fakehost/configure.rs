@@ -248,25 +248,27 @@ fn wrong_usage() {
     assert!(etc.fails("docker", &file, &["--hooks-dir", "/x"]).contains("is for podman"));
 }
 
-/// A program called like this that notes each SIGHUP; it ends with the test.
+/// A program called like this that reads its file at each SIGHUP, and as dockerd keeps its runtimes where the file names none; it
+/// ends with the test.
 struct Daemon {
     child: Child,
-    hups: PathBuf,
+    read: PathBuf,
 }
 
 impl Daemon {
-    fn start(etc: &Etc, name: &str) -> Self {
-        let (script, ready, hups) = (etc.path(name), etc.path("ready"), etc.path("hups"));
+    fn start(etc: &Etc, name: &str, args: &[&str]) -> Self {
+        let (script, ready, file, read) = (etc.path(name), etc.path("ready"), etc.path("daemon.json"), etc.path("read"));
         let text = format!(
-            "#!/bin/sh\ntrap 'echo hup >> {hups}' HUP\n: > {ready}\nwhile :; do sleep 0.05; done\n",
-            hups = hups.display(),
+            "#!/bin/sh\ntrap 'grep -q runtimes {file} && cat {file} > {read}' HUP\n: > {ready}\nwhile :; do sleep 0.05; done\n",
+            file = file.display(),
+            read = read.display(),
             ready = ready.display()
         );
         etc.put(name, &text);
         fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let child = Command::new(&script).stdin(Stdio::null()).spawn().unwrap();
+        let child = Command::new(&script).args(args).stdin(Stdio::null()).spawn().unwrap();
         wait_until("the daemon", || ready.exists());
-        Self { child, hups }
+        Self { child, read }
     }
 }
 
@@ -277,11 +279,11 @@ impl Drop for Daemon {
     }
 }
 
-/// A client that knows the runtime `neuron` when the daemon was told to reload and listens at this socket.
+/// A client of the daemon that listens at this socket.
 fn put_client(etc: &Etc, daemon: &Daemon) {
     let script = format!(
-        "#!/bin/sh\n[ \"$DOCKER_HOST\" = unix:///run/a.sock ] || exit 1\nif [ -e {} ]; then echo '{{\"neuron\":{{}}}}'; else echo '{{\"runc\":{{}}}}'; fi\n",
-        daemon.hups.display()
+        "#!/bin/sh\n[ \"$DOCKER_HOST\" = unix:///run/a.sock ] || exit 1\nif /bin/grep -q neuron-container {} 2>/dev/null; then echo '{{\"neuron\":{{}}}}'; else echo '{{\"runc\":{{}}}}'; fi\n",
+        daemon.read.display()
     );
     let client = etc.host.bin().join("docker");
     etc.host.put(&client, &script);
@@ -296,25 +298,29 @@ fn daemon_json(etc: &Etc, pid: u32) -> PathBuf {
 #[test]
 fn dockerd_is_told_to_read_its_file_and_asked_whether_it_did() {
     let etc = Etc::new();
-    let daemon = Daemon::start(&etc, "dockerd");
+    let daemon = Daemon::start(&etc, "dockerd", &[]);
     put_client(&etc, &daemon);
-    let file = daemon_json(&etc, daemon.child.id());
-    let said = etc.configure("docker", &file, &[]);
-    assert!(said.contains(&format!("dockerd (pid {}) has read it: docker info knows the runtime neuron", daemon.child.id())), "{said}");
-    // It does not forget by itself (as 20.10 does not where its file has no runtimes any more).
-    let said = etc.configure("docker", &file, &["--remove"]);
-    assert!(said.contains("goes on with what it has read before"), "{said}");
-    wait_until("both signals", || text(&daemon.hups) == "hup\nhup\n");
-    // Where nothing is taken out, nobody is told.
-    etc.configure("docker", &file, &["--remove"]);
+    let (file, pid) = (daemon_json(&etc, daemon.child.id()), daemon.child.id());
+    let before = text(&file);
     etc.configure("docker", &file, &["--dry-run"]);
-    assert_eq!(text(&daemon.hups), "hup\nhup\n");
+    assert!(!daemon.read.exists(), "a dry run tells nobody");
+    let said = etc.configure("docker", &file, &["--default"]);
+    assert!(said.contains(&format!("dockerd (pid {pid}) has read it: docker info knows the runtime neuron")), "{said}");
+    let said = etc.configure("docker", &file, &["--remove"]);
+    assert!(said.contains(&format!("dockerd (pid {pid}) has read it and does not know the runtime neuron any more")), "{said}");
+    // What it does not find mentioned it would keep.
+    let read = text(&daemon.read);
+    assert!(read.contains("\"runtimes\": {}") && read.contains("\"default-runtime\": \"runc\""), "{read}");
+    assert_eq!(text(&file), before);
+    fs::remove_file(&daemon.read).unwrap();
+    etc.configure("docker", &file, &["--remove"]);
+    assert!(!daemon.read.exists(), "where nothing is taken out nobody is told");
 }
 
 #[test]
 fn without_a_client_it_is_said_that_nobody_could_be_asked() {
     let etc = Etc::new();
-    let daemon = Daemon::start(&etc, "dockerd");
+    let daemon = Daemon::start(&etc, "dockerd", &[]);
     let file = daemon_json(&etc, daemon.child.id());
     let said = etc.configure("docker", &file, &[]);
     assert!(said.contains("whether it has cannot be seen: there is no docker client"), "{said}");
@@ -323,28 +329,20 @@ fn without_a_client_it_is_said_that_nobody_could_be_asked() {
 #[test]
 fn a_pid_that_is_another_programs_by_now_is_not_signalled() {
     let etc = Etc::new();
-    let other = Daemon::start(&etc, "another");
+    let other = Daemon::start(&etc, "another", &[]);
     put_client(&etc, &other);
     let file = daemon_json(&etc, other.child.id());
     let said = etc.configure("docker", &file, &[]);
     assert!(said.contains("no dockerd of this file was found running"), "{said}");
-    assert!(!other.hups.exists());
+    assert!(!other.read.exists());
 }
 
 #[test]
 fn a_default_that_stands_on_dockerds_command_line_is_not_written_into_its_file() {
     let etc = Etc::new();
-    let daemon = Daemon::start(&etc, "dockerd");
-    let file = daemon_json(&etc, daemon.child.id());
-    etc.configure("docker", &file, &["--default", "--dry-run"]);
-    drop(daemon);
-    let child = Command::new(etc.path("dockerd")).args(["--default-runtime", "runc"]).stdin(Stdio::null()).spawn().unwrap();
-    let daemon = Daemon { hups: etc.path("hups"), child };
+    let daemon = Daemon::start(&etc, "dockerd", &["--default-runtime", "runc"]);
     let file = daemon_json(&etc, daemon.child.id());
     let before = text(&file);
-    wait_until("its command line", || {
-        fs::read_to_string(format!("/proc/{}/comm", daemon.child.id())).is_ok_and(|name| name == "dockerd\n")
-    });
     let message = etc.fails("docker", &file, &["--default"]);
     assert!(message.contains("was started with --default-runtime"), "{message}");
     assert_eq!(text(&file), before);

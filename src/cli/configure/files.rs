@@ -56,6 +56,11 @@ fn name(engine: Engine) -> &'static str {
 }
 
 impl Step<'_> {
+    /// Is this the engine's own file?
+    pub(super) fn is_engines(&self) -> bool {
+        self.what.starts_with(RUNTIME_WORDS)
+    }
+
     /// What is to become of the file.
     pub(super) fn change(&self, verb: &Configure) -> Result<Change> {
         let said = || self.file.path.display().to_string();
@@ -150,11 +155,12 @@ fn podman_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<
     if verb.config.is_none() {
         let folder = file.path.parent().unwrap_or(Path::new("/"));
         let beside: Vec<_> = matching(&folder.join("*.conf")).into_iter().filter(|path| ends_with(path, "conf")).collect();
-        for path in podman::READ_BEFORE.iter().map(PathBuf::from).chain(beside) {
-            let Some(dirs) = named_dirs(&path)?.filter(|_| path != file.path) else { continue };
-            if podman::READ_BEFORE.iter().any(|before| path == Path::new(before)) || path < file.path {
-                other_dirs = Some(dirs);
-            } else if !dirs.contains(&hooks_dir) {
+        for path in podman::READ_BEFORE.iter().map(PathBuf::from).chain(beside.iter().filter(|path| **path < file.path).cloned()) {
+            other_dirs = dirs_after(&path, other_dirs)?;
+        }
+        for path in beside.iter().filter(|path| **path > file.path) {
+            let after = dirs_after(path, Some(vec![hooks_dir.clone()]))?;
+            if after.is_some_and(|dirs| !dirs.contains(&hooks_dir)) {
                 notes.push(format!("{} is read after ours and names hooks_dir too: add {hooks_dir} there", path.display()));
             }
         }
@@ -170,8 +176,7 @@ fn podman_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<
     Ok(Files { steps, notes })
 }
 
-fn named_dirs(path: &Path) -> Result<Option<Vec<String>>> {
+fn dirs_after(path: &Path, before: Option<Vec<String>>) -> Result<Option<Vec<String>>> {
     let file = TextFile::read(path)?;
-    let dirs = file.text().map(podman::hooks_dirs).transpose();
-    Ok(dirs.with_context(|| path.display().to_string())?.flatten())
+    podman::hooks_dirs(file.text().unwrap_or_default(), before).with_context(|| path.display().to_string())
 }

@@ -2,17 +2,16 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use super::files::Step;
 use super::{Configure, Engine};
-use crate::configure::{RUNTIME, WRAPPER, docker};
+use crate::configure::docker::{self, DefaultOf};
+use crate::configure::{Change, Copy, RUNTIME, WRAPPER};
 use crate::dockerd::{self, Answer, Dockerd};
 
-/// How long the daemon is given to forget a runtime.
-const FORGETTING: Duration = Duration::from_secs(1);
+const DEFAULT_FLAG: &str = "--default-runtime";
 
 /// Is there something about the running engine that stands against it?
 pub(super) fn check(verb: &Configure, steps: &[Step<'_>]) -> Result<()> {
@@ -21,8 +20,8 @@ pub(super) fn check(verb: &Configure, steps: &[Step<'_>]) -> Result<()> {
     }
     // dockerd does not start with a setting that both its file and its command line have (daemon/config, findConfigurationConflicts).
     match daemon(verb, steps)?.0 {
-        Some(dockerd) if dockerd.has_flag("--default-runtime") => bail!(
-            "dockerd (pid {}) was started with --default-runtime, and it takes that from its file or from its command line, not from both: take the flag away first",
+        Some(dockerd) if dockerd.has_flag(DEFAULT_FLAG) => bail!(
+            "dockerd (pid {}) was started with {DEFAULT_FLAG}, and it takes that from its file or from its command line, not from both: take the flag away first",
             dockerd.pid
         ),
         _ => Ok(()),
@@ -38,7 +37,7 @@ pub(super) fn say(verb: &Configure, steps: &[Step<'_>], changed: bool, out: &mut
         )?;
     }
     match verb.engine {
-        Engine::Docker => docker(verb, steps, changed, out)?,
+        Engine::Docker if !verb.remove => docker(verb, steps, changed, out)?,
         Engine::Containerd | Engine::Crio if changed => {
             let engine = verb.engine;
             writeln!(out, "{engine} reads it when it is started again, and containers go on meanwhile: systemctl restart {engine}")?;
@@ -66,7 +65,7 @@ fn try_it(engine: Engine) -> &'static str {
 
 /// The daemon that reads this file, and where it listens.
 fn daemon(verb: &Configure, steps: &[Step<'_>]) -> Result<(Option<Dockerd>, Option<String>)> {
-    let text = steps.iter().find(|step| step.what.starts_with("the runtime")).and_then(|step| step.file.text()).unwrap_or_default();
+    let text = steps.iter().find(|step| step.is_engines()).and_then(|step| step.file.text()).unwrap_or_default();
     let address = docker::address(text)?;
     let pidfile = match address.pidfile {
         Some(pidfile) => pidfile,
@@ -77,6 +76,41 @@ fn daemon(verb: &Configure, steps: &[Step<'_>]) -> Result<(Option<Dockerd>, Opti
     Ok((Dockerd::find(Path::new(&pidfile)), address.socket))
 }
 
+/// Makes a running dockerd forget the runtime, by a file that is there for that moment only; says whether it has.
+pub(super) fn forget(verb: &Configure, steps: &[Step<'_>], changes: &[Change]) -> Result<Option<Forgotten>> {
+    let (Some(dockerd), socket) = daemon(verb, steps)? else { return Ok(None) };
+    let changed = steps.iter().zip(changes).find(|(step, change)| step.is_engines() && change.after.as_deref() != step.file.text());
+    let Some((step, change)) = changed else { return Ok(None) };
+    let default = if dockerd.has_flag(DEFAULT_FLAG) { DefaultOf::CommandLine } else { DefaultOf::File };
+    let passing = docker::forgetting(change.after.as_deref().unwrap_or_default(), default)?;
+    step.file.write(&Change { after: Some(passing), copy: Copy::Stay, replaces: None })?;
+    dockerd.reload()?;
+    let forgotten = matches!(dockerd::ask(RUNTIME, socket.as_deref(), &Answer::Unknown), Ok(Answer::Unknown));
+    Ok(Some(Forgotten { pid: dockerd.pid, forgotten }))
+}
+
+/// What became of a daemon whose file lost the runtime.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Forgotten {
+    pid: i32,
+    forgotten: bool,
+}
+
+impl Forgotten {
+    pub(super) fn say(self, out: &mut dyn Write) -> Result<()> {
+        let pid = self.pid;
+        if self.forgotten {
+            writeln!(out, "dockerd (pid {pid}) has read it and does not know the runtime {RUNTIME} any more")?;
+        } else {
+            writeln!(
+                out,
+                "dockerd (pid {pid}) may know the runtime {RUNTIME} still, and then needs the link {WRAPPER}: systemctl restart docker"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 fn docker(verb: &Configure, steps: &[Step<'_>], changed: bool, out: &mut dyn Write) -> Result<()> {
     let (dockerd, socket) = daemon(verb, steps)?;
     let Some(dockerd) = dockerd else {
@@ -85,21 +119,9 @@ fn docker(verb: &Configure, steps: &[Step<'_>], changed: bool, out: &mut dyn Wri
         }
         return Ok(());
     };
-    if verb.remove && !changed {
-        return Ok(());
-    }
     dockerd.reload()?;
     let pid = dockerd.pid;
-    // A daemon whose file has no runtimes any more keeps those that it had, and its default (seen with 20.10): no use in waiting.
-    let (wanted, patience) = if verb.remove { (Answer::Unknown, FORGETTING) } else { (Answer::Known, dockerd::PATIENCE) };
-    match dockerd::ask(RUNTIME, socket.as_deref(), &wanted, patience) {
-        Ok(Answer::Known) if verb.remove => {
-            writeln!(
-                out,
-                "dockerd (pid {pid}) goes on with what it has read before, and needs the link {WRAPPER} until it is started again: systemctl restart docker"
-            )?;
-        }
-        Ok(Answer::Unknown) if verb.remove => writeln!(out, "dockerd (pid {pid}) has read it and does not know {RUNTIME} any more")?,
+    match dockerd::ask(RUNTIME, socket.as_deref(), &Answer::Known) {
         Ok(Answer::Known) => writeln!(out, "dockerd (pid {pid}) has read it: docker info knows the runtime {RUNTIME}")?,
         Ok(Answer::Unknown) => {
             bail!(
