@@ -142,6 +142,9 @@ impl Configure {
         if let Some(what) = &change.replaces {
             lines.push(format!("{RUNTIME} is {what} there; that is replaced, and --remove brings it back"));
         }
+        if self.remove && before == after && !step.is_engines() {
+            return lines;
+        }
         lines.push(match (before, after, self.remove) {
             _ if before == after && self.remove => "nothing of ours is in it".to_owned(),
             _ if before == after => format!("{} is in it already", step.what),

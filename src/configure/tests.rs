@@ -156,6 +156,11 @@ fn containerds_file_keeps_its_comments_and_order() {
     // Nothing names a runtime: containerd 1.x would drop its own runc.
     assert_eq!(configured(&containerd(), None, Role::Extra), format!("version = 2\n\n{NOTE}{runc}\n{}", ours("")));
     assert_eq!(configured(&containerd(), Some("# mine\n"), Role::Extra), format!("# mine\nversion = 2\n\n{NOTE}{runc}\n{}", ours("")));
+    // A last line without its end.
+    assert_eq!(
+        configured(&containerd(), Some("# mine"), Role::Extra),
+        format!("# mine\nversion = 2\n\n{NOTE}{runc}\n{}", ours(""))
+    );
     let before = format!("version = 2 # two\n# about runc\n[{grpc}.runc]\n  runtime_type = \"x\" # kept\n[{grpc}.runc.options]\n  SystemdCgroup = true\n# the end\n");
     assert_eq!(configured(&containerd(), Some(&before), Role::Extra), format!("{before}\n{NOTE}{}", ours("SystemdCgroup = true\n")));
 }
