@@ -6,7 +6,7 @@
 mod files;
 mod next;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
-use self::files::Step;
+use self::files::{Part, Step};
 use crate::configure::{Change, Copy, RUNTIME, Role, WRAPPER};
 use crate::programs;
 use crate::settings::{self, FILE_VARIABLE, Flags};
@@ -57,14 +57,21 @@ enum Engine {
     Podman,
 }
 
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Engine {
+    /// As it is typed.
+    fn name(self) -> &'static str {
+        match self {
             Self::Docker => "docker",
             Self::Containerd => "containerd",
             Self::Crio => "crio",
             Self::Podman => "podman",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -142,20 +149,20 @@ impl Configure {
         if let Some(what) = &change.replaces {
             lines.push(format!("{RUNTIME} is {what} there; that is replaced, and --remove brings it back"));
         }
-        if self.remove && before == after && !step.is_engines() {
+        if self.remove && before == after && step.part != Part::Engine {
             return lines;
         }
         lines.push(match (before, after, self.remove) {
             _ if before == after && self.remove => "nothing of ours is in it".to_owned(),
-            _ if before == after => format!("{} is in it already", step.what),
+            _ if before == after => format!("{} is in it already", step.part.words()),
             (_, None, _) => "removed, for it was not there before".to_owned(),
-            (_, _, true) if change.copy == Copy::Go => format!("{} taken out", step.what),
-            (_, _, true) => format!("{} no longer stands for {}", step.what, self.engine),
-            (None, ..) => format!("made, with {}", step.what),
+            (_, _, true) if change.copy == Copy::Go => format!("{} taken out", step.part.words()),
+            (_, _, true) => format!("{} no longer stands for {}", step.part.words(), self.engine),
+            (None, ..) => format!("made, with {}", step.part.words()),
             (Some(_), ..) if change.copy == Copy::Make => {
-                format!("{} put in; as it was it is in {}", step.what, step.file.copy_path().display())
+                format!("{} put in; as it was it is in {}", step.part.words(), step.file.copy_path().display())
             }
-            (Some(_), ..) => format!("{} put in", step.what),
+            (Some(_), ..) => format!("{} put in", step.part.words()),
         });
         lines
     }
@@ -184,9 +191,4 @@ fn show(steps: &[Step<'_>], changes: &[Change], out: &mut dyn Write) -> Result<(
 /// A path as the engines' files can hold it.
 fn utf8(path: PathBuf) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", Path::new(&path).display()))
-}
-
-/// Does this file name end so?
-fn ends_with(path: &Path, extension: &str) -> bool {
-    path.extension() == Some(OsStr::new(extension))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Configure, Engine, Installed, ends_with, utf8};
+use super::{Configure, Engine, Installed, utf8};
 use crate::configure::accept_env::AcceptEnv;
 use crate::configure::{self, Change, Edit, State, containerd, crio, docker, podman};
 use crate::settings::Settings;
@@ -14,8 +14,29 @@ use crate::textfile::TextFile;
 pub(super) struct Step<'a> {
     pub(super) file: TextFile,
     pub(super) edit: Box<dyn Edit + 'a>,
-    /// What is put in, in words.
-    pub(super) what: &'static str,
+    pub(super) part: Part,
+}
+
+/// What a file is to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Our own settings.
+    Settings,
+    /// The file of the hook.
+    Hook,
+    /// The engine's own.
+    Engine,
+}
+
+impl Part {
+    /// What is put in.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Settings => "accept-env = false",
+            Self::Hook => "the hook precreate",
+            Self::Engine => "the runtime neuron",
+        }
+    }
 }
 
 /// All that is done for an engine.
@@ -26,19 +47,17 @@ pub(super) struct Files<'a> {
     pub(super) notes: Vec<String>,
 }
 
-const RUNTIME_WORDS: &str = "the runtime neuron";
-
 /// Our own settings come first and go last, so that no image can ask in between.
 pub(super) fn of<'a>(verb: &Configure, installed: &'a Installed, settings: &Path) -> Result<Files<'a>> {
     let mut files = match verb.engine {
         Engine::Docker => single(verb, docker::FILE, Box::new(docker::Daemon { runtime: &installed.runtime }))?,
         Engine::Crio => single(verb, crio::FILE, Box::new(crio::Config { runtime: &installed.runtime }))?,
         Engine::Containerd => containerd_files(verb, installed)?,
-        Engine::Podman => podman_files(verb, installed)?,
+        Engine::Podman => podman_files(verb, installed, settings)?,
     };
     if verb.default || verb.remove {
         let file = TextFile::read(settings)?;
-        files.steps.insert(0, Step { file, edit: Box::new(AcceptEnv { engine: name(verb.engine) }), what: "accept-env = false" });
+        files.steps.insert(0, Step { file, edit: Box::new(AcceptEnv { engine: verb.engine.name() }), part: Part::Settings });
     }
     if verb.remove {
         files.steps.reverse();
@@ -46,21 +65,7 @@ pub(super) fn of<'a>(verb: &Configure, installed: &'a Installed, settings: &Path
     Ok(files)
 }
 
-fn name(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Docker => "docker",
-        Engine::Containerd => "containerd",
-        Engine::Crio => "crio",
-        Engine::Podman => "podman",
-    }
-}
-
 impl Step<'_> {
-    /// Is this the engine's own file?
-    pub(super) fn is_engines(&self) -> bool {
-        self.what.starts_with(RUNTIME_WORDS)
-    }
-
     /// What is to become of the file.
     pub(super) fn change(&self, verb: &Configure) -> Result<Change> {
         let said = || self.file.path.display().to_string();
@@ -71,7 +76,7 @@ impl Step<'_> {
             configure::add(&*self.edit, text, verb.role())
         };
         let change = change.with_context(|| format!("{} is left as it is", said()))?;
-        if self.what.starts_with("accept-env") && verb.default {
+        if self.part == Part::Settings && verb.default {
             // A file that is broken counts as its defaults, and those accept the environment.
             Settings::parse(change.after.as_deref().unwrap_or_default()).with_context(|| format!("{} is left as it is", said()))?;
         }
@@ -81,13 +86,13 @@ impl Step<'_> {
 
 fn single<'a>(verb: &Configure, default: &str, edit: Box<dyn Edit + 'a>) -> Result<Files<'a>> {
     let file = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(default)))?;
-    Ok(Files { steps: vec![Step { file, edit, what: RUNTIME_WORDS }], notes: Vec::new() })
+    Ok(Files { steps: vec![Step { file, edit, part: Part::Engine }], notes: Vec::new() })
 }
 
 fn containerd_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<'a>> {
     let main = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(containerd::FILE)))?;
     let in_main = || Box::new(containerd::Config { runtime: &installed.runtime, main: None });
-    let step = |file, edit| Step { file, edit, what: RUNTIME_WORDS };
+    let step = |file, edit| Step { file, edit, part: Part::Engine };
     let Some(text) = main.text() else { return Ok(Files { steps: vec![step(main, in_main())], notes: Vec::new() }) };
     let left = || format!("{} is left as it is", main.path.display());
     let imports = containerd::imports(text).with_context(left)?;
@@ -138,23 +143,25 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn podman_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<'a>> {
+fn podman_files<'a>(verb: &Configure, installed: &'a Installed, settings: &Path) -> Result<Files<'a>> {
     let file = TextFile::read(verb.config.as_deref().unwrap_or(Path::new(podman::FILE)))?;
     let hooks_dir = std::path::absolute(verb.hooks_dir.as_deref().unwrap_or(Path::new(podman::HOOKS_DIR)))?;
     let hook = TextFile::read(&hooks_dir.join(podman::HOOK_FILE))?;
     let hooks_dir = utf8(hooks_dir)?;
     let mut notes = Vec::new();
-    if !verb.remove && !verb.default {
-        notes.push(
-            "the hook sees every container of podman, so any image can ask by its ENV: accept-env = false in the settings forbids it"
-                .to_owned(),
-        );
+    // Settings that are broken count as their defaults.
+    let settings = TextFile::read(settings)?;
+    let accepts_env = Settings::parse(settings.text().unwrap_or_default()).unwrap_or_default().accept_env;
+    if accepts_env && !verb.remove && !verb.default {
+        let note =
+            "the hook sees every container of podman, so any image can ask by its ENV: accept-env = false in the settings forbids it";
+        notes.push(note.to_owned());
     }
     let mut other_dirs = None;
     // A file that was named is read alone (CONTAINERS_CONF).
     if verb.config.is_none() {
         let folder = file.path.parent().unwrap_or(Path::new("/"));
-        let beside: Vec<_> = matching(&folder.join("*.conf")).into_iter().filter(|path| ends_with(path, "conf")).collect();
+        let beside = matching(&folder.join("*.conf"));
         for path in podman::READ_BEFORE.iter().map(PathBuf::from).chain(beside.iter().filter(|path| **path < file.path).cloned()) {
             other_dirs = dirs_after(&path, other_dirs)?;
         }
@@ -166,12 +173,8 @@ fn podman_files<'a>(verb: &Configure, installed: &'a Installed) -> Result<Files<
         }
     }
     let steps = vec![
-        Step { file: hook, edit: Box::new(podman::Hook { hook: &installed.hook }), what: "the hook precreate" },
-        Step {
-            file,
-            edit: Box::new(podman::Config { runtime: &installed.runtime, hooks_dir, other_dirs }),
-            what: "the runtime neuron and the folder of its hook",
-        },
+        Step { file: hook, edit: Box::new(podman::Hook { hook: &installed.hook }), part: Part::Hook },
+        Step { file, edit: Box::new(podman::Config { runtime: &installed.runtime, hooks_dir, other_dirs }), part: Part::Engine },
     ];
     Ok(Files { steps, notes })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::files::Step;
+use super::files::{Part, Step};
 use super::{Configure, Engine};
 use crate::configure::docker::{self, DefaultOf};
 use crate::configure::{Change, Copy, RUNTIME, WRAPPER};
@@ -65,7 +65,7 @@ fn try_it(engine: Engine) -> &'static str {
 
 /// The daemon that reads this file, and where it listens.
 fn daemon(verb: &Configure, steps: &[Step<'_>]) -> Result<(Option<Dockerd>, Option<String>)> {
-    let text = steps.iter().find(|step| step.is_engines()).and_then(|step| step.file.text()).unwrap_or_default();
+    let text = steps.iter().find(|step| step.part == Part::Engine).and_then(|step| step.file.text()).unwrap_or_default();
     let address = docker::address(text)?;
     let pidfile = match address.pidfile {
         Some(pidfile) => pidfile,
@@ -79,7 +79,7 @@ fn daemon(verb: &Configure, steps: &[Step<'_>]) -> Result<(Option<Dockerd>, Opti
 /// Makes a running dockerd forget the runtime, by a file that is there for that moment only; says whether it has.
 pub(super) fn forget(verb: &Configure, steps: &[Step<'_>], changes: &[Change]) -> Result<Option<Forgotten>> {
     let (Some(dockerd), socket) = daemon(verb, steps)? else { return Ok(None) };
-    let changed = steps.iter().zip(changes).find(|(step, change)| step.is_engines() && change.after.as_deref() != step.file.text());
+    let changed = steps.iter().zip(changes).find(|(step, change)| step.part == Part::Engine && change.after.as_deref() != step.file.text());
     let Some((step, change)) = changed else { return Ok(None) };
     let default = if dockerd.has_flag(DEFAULT_FLAG) { DefaultOf::CommandLine } else { DefaultOf::File };
     let passing = docker::forgetting(change.after.as_deref().unwrap_or_default(), default)?;
