@@ -62,7 +62,7 @@ impl TextFile {
         let mut name = self.target.file_name().unwrap_or_default().to_owned();
         name.push(COPY_SUFFIX);
         let folder = self.target.parent().unwrap_or(Path::new("/"));
-        // CRI-O reads every file of its crio.conf.d, whatever its name.
+        // CRI-O reads every file of its crio.conf.d, whatever its name (pkg/config, `UpdateFromPath`).
         let read_whole = folder.extension().is_some_and(|extension| extension == "d");
         folder.parent().filter(|_| read_whole).unwrap_or(folder).join(name)
     }

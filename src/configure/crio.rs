@@ -1,7 +1,7 @@
 //! CRI-O's configuration: a runtime in a file of our own.
 //!
-//! Annotations of a pod reach the spec of its containers without being named: `allowed_annotations` governs CRI-O's own experimental
-//! ones (`io.kubernetes.cri-o.…`) only (cri-o, `FilterDisallowedAnnotations`; a container's spec in issue 6906 shows others).
+//! Annotations of a pod reach the spec of its containers without being named (cri-o internal/factory/container,
+//! `SpecAddAnnotations`); `allowed_annotations` governs CRI-O's own experimental ones only (`FilterDisallowedAnnotations`).
 
 use anyhow::Result;
 use toml_edit::{Item, Table, Value};
