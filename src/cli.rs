@@ -1,5 +1,6 @@
 //! The administrator's command line, one file a verb.
 
+mod configure;
 mod demo;
 mod plan;
 mod simulate;
@@ -42,6 +43,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Configure(configure::Configure),
     Demo(demo::Demo),
     Plan(plan::Plan),
     Simulate(simulate::Simulate),
@@ -81,6 +83,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
     };
     let mut out = io::stdout().lock();
     let done = match cli.verb {
+        Verb::Configure(verb) => verb.run(&flags, args, &mut out),
         Verb::Demo(verb) => verb.run(&mut out),
         Verb::StandIn { args } => demo::standin::run(&args),
         Verb::Inside { dev } => demo::inside(&dev, &mut out),

@@ -15,12 +15,13 @@ macro_rules! pure {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { words picture chip topology document peek request select cores lease grant spec }
+pure! { words picture chip topology document peek request select cores lease grant spec configure }
 
 // Touching the host.
 pub mod bind;
 pub mod bundle;
 pub mod claim;
+pub mod dockerd;
 pub mod host;
 pub mod journal;
 pub mod kernel;
@@ -29,6 +30,7 @@ pub mod programs;
 pub mod serve;
 pub mod settings;
 pub mod store;
+pub mod textfile;
 pub mod users;
 pub mod wait;
 

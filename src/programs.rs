@@ -47,13 +47,25 @@ pub fn low_level_runtime(settings: &Settings, path: Option<&OsStr>) -> Result<Pa
 pub fn hook(settings: &Settings, called_as: &OsStr, path: Option<&OsStr>) -> Result<PathBuf> {
     let hook = match &settings.hook_path {
         Some(path) => path.clone(),
-        None => {
-            let wrapper = look_up(Path::new(called_as), path).context("where this program is cannot be told: set hook-path")?;
-            std::path::absolute(wrapper)?.with_file_name(HOOK_NAME)
-        }
+        None => beside(called_as, path, HOOK_NAME).context("where this program is cannot be told: set hook-path")?,
     };
     executable(&hook).context("the hook cannot be used: link it to neuron-ctk, or set hook-path")?;
     Ok(hook)
+}
+
+/// A link that the installer has made beside the program that is running; absolute.
+///
+/// # Errors
+/// It is not there, or cannot be trusted.
+pub fn installed(name: &str, called_as: &OsStr, path: Option<&OsStr>) -> Result<PathBuf> {
+    let link = beside(called_as, path, name).context("where this program is cannot be told: call it by its path")?;
+    executable(&link).with_context(|| format!("{name} cannot be used: link it to neuron-ctk (ln -s neuron-ctk {})", link.display()))?;
+    Ok(link)
+}
+
+/// The path of a link beside the program that is running, be it there or not.
+pub fn beside(called_as: &OsStr, path: Option<&OsStr>, name: &str) -> Option<PathBuf> {
+    Some(std::path::absolute(look_up(Path::new(called_as), path)?).ok()?.with_file_name(name))
 }
 
 /// A path as it is, a name looked up on PATH.

@@ -25,7 +25,7 @@ pub const FILE_VARIABLE: &str = "NEURON_SETTINGS";
 pub const ROOT_VARIABLE: &str = "NEURON_HOST_ROOT";
 
 /// What an administrator can set. Each key has a default.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// Low-level runtimes, the first one found counts: absolute, or looked up on PATH.
@@ -272,6 +272,27 @@ mod tests {
         assert_eq!(default.runtimes, ["runc", "crun"]);
         assert_eq!((default.accept_env, default.require_links, default.strict_counts, default.ipc_lock), (true, true, false, true));
         assert_eq!((default.manual_devices, default.lock_timeout), (Manual::Adopt, Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn the_installed_file_shows_every_key_at_its_default() {
+        let installed = include_str!("../data/config.toml");
+        assert!(installed.lines().all(|line| line.is_empty() || line.starts_with('#')), "it sets nothing");
+        let shown: String =
+            installed.lines().filter(|line| !line.starts_with("# ")).map(|line| line.trim_start_matches('#').to_owned() + "\n").collect();
+        let settings = Settings::parse(&shown).unwrap();
+        // These three are not set by default; what they are then is `Host`'s.
+        let (log, state, root) = ("/var/log/neuron-container-runtime.log", "/run/neuron-container-runtime", "/");
+        assert_eq!((settings.log_file.as_deref(), settings.state_dir.as_deref()), (Some(Path::new(log)), Some(Path::new(state))));
+        assert_eq!(settings.host_root.as_deref(), Some(Path::new(root)));
+        let host = crate::host::Host::new(&Settings::default());
+        assert_eq!((host.log.as_path(), host.state.as_path()), (Path::new(log), Path::new(state)));
+        assert_eq!(Settings { log_file: None, state_dir: None, host_root: None, ..settings }, Settings::default());
+        // Each key of the README's table, and no other.
+        let keys = include_str!("../README.md").split("| key | default | what |").nth(1).unwrap().split("\n\n").next().unwrap();
+        for key in keys.lines().skip(2).flat_map(|row| row.split('|').nth(1).unwrap().split(',')).map(|key| key.trim().trim_matches('`')) {
+            assert!(installed.contains(&format!("{key} = ")), "{key} is not shown");
+        }
     }
 
     #[test]

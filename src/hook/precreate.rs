@@ -24,7 +24,9 @@ use crate::settings::{Flags, Loaded};
 /// # Errors
 /// It must not start.
 pub(super) fn run(flags: &Flags, called_as: &OsStr) -> Result<()> {
-    let loaded = Loaded::new(flags, |_| None);
+    let mut loaded = Loaded::new(flags, |_| None);
+    // Podman calls it for every container, so any image could ask; whoever names the runtime can ask by the environment.
+    loaded.settings.accept_env = false;
     let document = Document::new(super::input().context("the container's spec cannot be read from stdin")?);
     let edited = RefCell::new(None);
     serve(&Call {

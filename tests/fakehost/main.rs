@@ -10,6 +10,7 @@ mod specs;
 
 mod again;
 mod binding;
+mod configure;
 mod cores;
 mod demo;
 mod discovery;

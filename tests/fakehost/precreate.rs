@@ -128,6 +128,15 @@ fn who_asks_for_nothing_gets_the_very_same_text_back() {
     assert!(!host.state_dir().exists());
 }
 
+/// Any image can set it, and Podman calls the hook for every container.
+#[test]
+fn the_environment_does_not_ask() {
+    let host = FakeHost::trn1();
+    let spec = of_podman(env_asking("any:2"), &host).to_string();
+    assert_eq!(String::from_utf8(hook(&host, "precreate", &spec).stdout).unwrap(), spec);
+    assert_eq!(host.leases(), []);
+}
+
 #[test]
 fn nodes_given_by_hand_are_adopted() {
     let host = FakeHost::trn1();
