@@ -54,7 +54,8 @@ pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Contain
     let holder = processes.holder(container.pid).context("the container's process")?;
     // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
     let root = host.proc.join(container.pid.to_string()).join("root").join(granted.rootfs.strip_prefix("/").unwrap_or(&granted.rootfs));
-    match check_nodes(host, &root, &granted.nodes) {
+    let healthy = || granted.nodes.iter().try_for_each(|(chip, ..)| host.still_ready(*chip));
+    match check_nodes(host, &root, &granted.nodes).and_then(|()| healthy()) {
         // An adopted lease only records what somebody else gave: it is bound all the same.
         Err(error) if granted.adopted => warn!("{}: {error:#}", short_container(&container.id)),
         checked => checked?,

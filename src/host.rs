@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
-use crate::kernel;
+use crate::kernel::{self, Limit};
 use crate::settings::Settings;
 use crate::topology::{self, InstanceType};
+
+/// How long to wait for the driver's files, seconds; they take some microseconds each.
+const LONGEST_DISCOVERY: u32 = 5;
 
 /// Where a host keeps what this tool looks at.
 #[derive(Debug, Clone)]
@@ -62,6 +65,8 @@ impl Host {
     /// # Errors
     /// What is there cannot be read or understood: then nothing is known to be free.
     pub fn discover(&self) -> Result<Inventory> {
+        // A driver in trouble may let a reader of its files wait for ever.
+        let _limit = Limit::new(LONGEST_DISCOVERY);
         if self.simulated() && !self.root.is_dir() {
             bail!("the host root {} is not there: neuron-ctk simulate makes one", self.root.display());
         }
@@ -168,6 +173,27 @@ impl Host {
             return (None, Some(format!("missing: {} is not the driver's node {number}", path.display())));
         }
         (Some(host_node(&metadata)), None)
+    }
+
+    /// Can this chip, which was ready a moment ago, still be opened?
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn still_ready(&self, id: ChipId) -> Result<()> {
+        let class = self.sys.join("class/neuron_device");
+        let folder = class.join(id.node_name());
+        match kernel::text(&folder.join("reset")) {
+            // Drivers without such a file have the folder; those without sysfs neither.
+            Err(error) if error.kind() == ErrorKind::NotFound && class.exists() && !folder.exists() => {
+                bail!("chip {id} is gone from this host (was the driver unloaded?)")
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => bail!("whether chip {id} is ready cannot be read: {error}"),
+            Ok(text) => match parse_reset(&text) {
+                Health::Unhealthy(why) => bail!("chip {id} is {why}"),
+                _ => Ok(()),
+            },
+        }
     }
 
     /// What sysfs `reset` says.

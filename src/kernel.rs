@@ -43,3 +43,25 @@ pub fn rest(file: File, length: u64) -> io::Result<Vec<u8>> {
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+/// Ends the process (SIGALRM) when it is kept waiting longer than this, unless it is dropped before.
+///
+/// No file of the kernel's has a time limit. A thread that watches would have words for people, but costs a tenth of a claim.
+#[derive(Debug)]
+pub struct Limit(());
+
+impl Limit {
+    /// So many seconds from now on.
+    #[must_use]
+    pub fn new(seconds: u32) -> Self {
+        nix::unistd::alarm::set(seconds);
+        Self(())
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        // It would outlive exec.
+        nix::unistd::alarm::cancel();
+    }
+}

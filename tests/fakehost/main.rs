@@ -10,6 +10,7 @@ mod specs;
 
 mod again;
 mod binding;
+mod broken;
 mod configure;
 mod cores;
 mod demo;

@@ -60,6 +60,13 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
             let _ = writeln!(page, "\nchip {} is {}", chip.id, crate::words::one_line(fault));
         }
     }
+    for lease in &report.leases {
+        let gone = lease.chips.difference(inventory.ids());
+        if !gone.is_empty() {
+            let (which, name) = (gone.named("chip"), short_container(&lease.container));
+            let _ = writeln!(page, "\n{which} of {name} is gone from this host: was the driver unloaded? Its other chips stay held");
+        }
+    }
     let shown = |chip: &ChipReport| holders(report, chip);
     if layout.topology && report.chips.iter().any(|chip| shown(chip).len() > 1 && !conflict(report, &shown(chip))) {
         page.push_str("\n+ shared: each container has cores of its own\n");
