@@ -34,7 +34,7 @@ fn a_container_with_chips_given_by_hand_starts_all_the_same() {
         let running = host.start(&host.bundle("c1", &spec), "c1", "hold-before-hook").wait_for_hold();
         cause(&host);
         running.release().ok();
-        assert!(host.log().contains(&format!("WARN ")) && host.log().contains(said), "{fault}: {}", host.log());
+        assert!(host.log().contains(" WARN ") && host.log().contains(said), "{fault}: {}", host.log());
     }
 }
 
