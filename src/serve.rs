@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use log::{debug, info, warn};
 use serde_json::Value;
 
@@ -50,13 +50,23 @@ pub struct Call<'a> {
 pub fn serve(call: &Call<'_>) -> Result<()> {
     let normal;
     let peek = match Peek::parse(call.document.text()) {
+        Ok(peek) => Ok(peek),
+        // A key twice is an error to serde, and none to the runtimes.
+        Err(_) => match call.document.value() {
+            Ok(value) => {
+                normal = value.to_string().into_bytes();
+                Peek::parse(&normal)
+            }
+            Err(error) => Err(error),
+        },
+    };
+    let peek = match peek {
         Ok(peek) => peek,
-        Err(_) => {
-            // A key twice is an error to serde, and none to the runtimes.
-            let Ok(value) = call.document.value() else { return Ok(()) };
-            normal = value.to_string().into_bytes();
-            let Ok(peek) = Peek::parse(&normal) else { return Ok(()) };
-            peek
+        Err(error) => {
+            // What cannot be read asks for nothing that we could know of, but the administrator should.
+            journal::begin(&Host::new(&call.loaded.settings).log, call.loaded.settings.log_level);
+            warn!("{}: its config.json is not understood ({error}), so it gets no chips", short_container(&call.container));
+            return Ok(());
         }
     };
     if asks_for_nothing(&peek) {
@@ -92,7 +102,18 @@ enum Spec {
 impl Serving<'_> {
     /// Serves a container that asks for chips, or whose spec was edited before.
     fn serve(&self, peek: Peek<'_>) -> Result<()> {
-        let mut spec = self.call.document.value_to_edit().context("config.json is not JSON")?;
+        let mut spec = match self.call.document.value_to_edit() {
+            Ok(spec) => spec,
+            Err(error) => {
+                let error = anyhow::Error::new(error).context("its config.json cannot be edited");
+                // A request that is not understood is one all the same.
+                if request::read(&peek, self.call.loaded.settings.accept_env).map_or(true, |request| request.is_some()) {
+                    return Err(self.refused(error));
+                }
+                warn!("{}: its chips are not recorded as taken: {error:#}", self.name());
+                return Ok(());
+            }
+        };
         let edited = spec::is_edited(&spec);
         if edited && self.taken_over(&spec) {
             return Ok(());

@@ -9,6 +9,7 @@ mod host;
 mod specs;
 
 mod again;
+mod attacks;
 mod binding;
 mod broken;
 mod configure;
