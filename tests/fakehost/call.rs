@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
@@ -65,6 +65,11 @@ impl Running {
         self.child.as_mut().unwrap().kill().unwrap();
         let pid = i32::try_from(self.pid()).unwrap();
         wait_until("the death of the wrapper", || state_of(pid).is_none_or(|(state, _)| state == 'Z'));
+    }
+
+    /// Waits until the process that called has ended, however it did.
+    pub(crate) fn wait_for_end(&mut self) -> ExitStatus {
+        self.child.as_mut().unwrap().wait().unwrap()
     }
 
     pub(crate) fn finish(mut self) -> Call {
@@ -132,6 +137,13 @@ impl Call {
 
     pub(crate) fn init(&self) -> Init {
         Init::read(&self.record).unwrap()
+    }
+
+    /// Ends the container, where there is one.
+    pub(crate) fn ended(&self) {
+        if let Some(init) = Init::read(&self.record) {
+            init.kill();
+        }
     }
 
     /// What a hook left behind: `code`, `stderr` or `environ`.

@@ -29,6 +29,7 @@ mod requests_kubernetes;
 mod sessions;
 mod simulate;
 mod status;
+mod storm;
 mod unclaimed;
 mod untrusted;
 mod waiting;
