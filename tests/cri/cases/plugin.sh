@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# Device nodes that a device plugin gives: recorded, and never a reason for a container not to start.
+
+# Chips 4 and 5 of the host, renumbered as AWS's plugin does, with the variable that it sets.
+_FOUR_AND_FIVE='.devices = {"/dev/neuron0": "\($host)/dev/neuron4", "/dev/neuron1": "\($host)/dev/neuron5"}
+    | .env = {"AWS_NEURON_VISIBLE_DEVICES": "4,5"}'
+
+nodes_of_a_device_plugin_are_adopted_and_given_to_nobody_else() {
+    pod plugin
+    up plugin main "$_FOUR_AND_FIVE"
+    equal "the lease" "adopted bound 4,5" "$(lease_of plugin main '"\(.mode) \(.state) \(.chips | map(tostring) | join(","))"')"
+    equal "states of chips 3 to 6" "free adopted adopted free" "$(status | jq -r '.chips[3:7][].state' | xargs)"
+    equal "the table" adopted "$("$WORK/bin/neuron-ctk" status | awk '$1 == "4-5" { print $3 }')"
+    equal "nodes" "/dev/neuron0=$HEX:4 /dev/neuron1=$HEX:5" "$(nodes plugin main)"
+    equal "chip 4 opened" "No such device or address" "$(inside plugin main 'sh -c ": <>/dev/neuron0" 2>&1 | sed "s/.*: //"')"
+    # What the plugin set stays as it is, and nothing joins it.
+    equal "AWS_NEURON_VISIBLE_DEVICES" 4,5 "$(variable plugin main AWS_NEURON_VISIBLE_DEVICES)"
+    equal "NEURON_RT_NUM_CORES" "" "$(variable plugin main NEURON_RT_NUM_CORES)"
+
+    pod all neuron=16
+    create all main 'exec sleep 1000'
+    start all main
+    refused all main "asked for 16 Neuron chips, 14 of 16 are free: 4-5 " "${ID[plugin/main]:0:12}"
+    pod four neuron=id:4
+    create four main 'exec sleep 1000'
+    start four main
+    refused four main "chip 4" "${ID[plugin/main]:0:12}"
+
+    kill_and_wait "$(pid plugin main)"
+    nobody_has_chips "after the plugin's container was killed"
+}
+
+nodes_of_a_device_plugin_start_even_where_the_chips_are_held() {
+    pod asks neuron=id:4-5
+    up asks main
+    pod plugin
+    up plugin main "$_FOUR_AND_FIVE"
+    equal "nodes" "/dev/neuron0=$HEX:4 /dev/neuron1=$HEX:5" "$(nodes plugin main)"
+    equal "how many have chip 4" 2 "$(status | jq '.chips[4].containers | length')"
+    contains "the table" conflict "$("$WORK/bin/neuron-ctk" status)"
+}
+
+# One pod on a node with plugin and wrapper has either.
+nodes_of_a_device_plugin_beside_a_request_are_refused() {
+    pod both neuron=2
+    create both main 'exec sleep 1000' "$_FOUR_AND_FIVE"
+    start both main
+    refused both main "/dev/neuron0" "aws.amazon.com/neuron"
+    nobody_has_chips "after the refusal"
+}
