@@ -28,6 +28,8 @@ prepare_engine() {
     # An overlay's upper folder cannot be an overlay, and containerd's snapshots have one.
     mount -t tmpfs -o mode=0711 none "$ROOT/var/lib/containerd"
 
+    # The root of a machine that never ran has none.
+    touch "$ROOT/etc/hosts" "$ROOT/etc/resolv.conf"
     documented_config >"$ROOT/etc/containerd/config.toml"
     settings
     start_engine
