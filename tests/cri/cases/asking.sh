@@ -16,6 +16,7 @@ a_pod_annotation_reaches_its_container() {
     equal "NEURON_RT_NUM_CORES" 4 "$(variable first main NEURON_RT_NUM_CORES)"
     # CAP_IPC_LOCK is bit 14.
     equal "IPC_LOCK" 1 "$((0x$(awk '$1 == "CapEff:" { print $2 }' "/proc/$(pid first main)/status") >> 14 & 1))"
+    equal "the variables that kubectl exec sees" "0,1 4" "$(inside first main 'echo "$AWS_NEURON_VISIBLE_DEVICES" "$NEURON_RT_NUM_CORES"')"
     equal "the lease" "exclusive bound $(pid first main)" "$(lease_of first main '"\(.mode) \(.state) \(.holder.pid)"')"
     # The next pod has other chips, under the same names.
     pod second neuron=2
@@ -88,6 +89,25 @@ a_request_that_does_not_fit_is_the_error_of_start_and_fits_later() {
     cri stop "${ID[first/main]}"
     up second main '.attempt = 1'
     equal "chips of the second attempt" 0,1,2,3,4,5,6,7 "$(chips_of second main)"
+}
+
+a_request_that_may_wait_is_served_when_chips_come_free() {
+    pod first neuron=16
+    up first main
+    pod second neuron.main=4 neuron.wait=50s
+    create second main 'exec sleep 1000'
+    cri start "${ID[second/main]}" 2>"$CASE/second.main.err" &
+    local call=$!
+    within "the second stands in the queue" _is_in_line second main
+    kill_and_wait "$(pid first main)"
+    RC=0
+    wait "$call" || RC=$?
+    succeeds second.main
+    equal "chips of the one that waited" 0,1,2,3 "$(chips_of second main)"
+}
+
+_is_in_line() {
+    [ "$(jq -r '.queue[0].container' "$HOST/run/neuron-container-runtime/ledger.json")" = "${ID[$1/$2]}" ]
 }
 
 a_request_that_never_fits_says_so() {
