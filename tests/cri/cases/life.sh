@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # How long a pod's containers hold their chips.
 
-# holds WHEN: the first pod's container has all sixteen, so that another's request fails; free again: it does not.
+# holds WHEN: the first pod's container has all sixteen, and another's request fails.
 _holds() {
     equal "free chips $1" 0 "$(remaining)"
     pod asks neuron=1
@@ -28,6 +28,7 @@ a_container_killed_by_its_pid_gives_its_chips_back() {
 a_stopped_container_gives_its_chips_back() {
     pod first neuron=16
     up first main
+    equal "free chips while it runs" 0 "$(remaining)"
     cri stop "${ID[first/main]}"
     _is_free_again "after StopContainer"
 }
@@ -35,6 +36,7 @@ a_stopped_container_gives_its_chips_back() {
 a_stopped_pod_gives_its_chips_back() {
     pod first neuron=16
     up first main
+    equal "free chips while it runs" 0 "$(remaining)"
     cri stop-pod "${ID[first]}"
     nobody_has_chips "after StopPodSandbox"
     cri remove-pod "${ID[first]}"
@@ -123,6 +125,7 @@ a_container_of_its_own_pid_namespace_takes_its_children_along() {
     child=$(_children_of "$init")
     shim=$(_parent_of "$init")
     kill -STOP "$shim"
+    equal "free chips while it runs" 0 "$(remaining)"
     kill_and_wait "$init"
     nobody_has_chips "after the init's end, which the shim has not seen"
     ended "$child" || give_up "the child: expected to end with the init, lives on"
