@@ -32,7 +32,20 @@ prepare_engine() {
     touch "$ROOT/etc/hosts" "$ROOT/etc/resolv.conf"
     documented_config >"$ROOT/etc/containerd/config.toml"
     settings
+    case $ENGINE in *-v2) grep -qw cpu /sys/fs/cgroup/cgroup.controllers || spare_weights ;; esac
     start_engine
+}
+
+# containerd gives every container a weight, and v2 has none where v1 holds the cpu controller. There a runc that takes it out
+# of the spec comes first on the engine's PATH.
+spare_weights() {
+    install -m 755 /dev/stdin "$ROOT/usr/local/sbin/runc" <<'END'
+#!/bin/sh
+for argument; do
+    [ ! -e "$argument/config.json" ] || sed -i 's/"cpu":{"shares":[0-9]*}/"cpu":{}/' "$argument/config.json"
+done
+exec /usr/sbin/runc "$@"
+END
 }
 
 # settings [LINE…]: the wrapper's config.toml, with these lines, and the simulated host.
@@ -58,9 +71,10 @@ documented_config() {
     esac
 }
 
-# Not by chroot: there runc's pivot_root leaves the machine's root in place, and "exec" enters that one.
+# Not by chroot: there runc's pivot_root leaves the machine's root in place, and "exec" enters that one. The wrapper is to know the
+# host by its config.toml, as on a node; a variable of containerd's would reach it too.
 start_engine() {
-    unshare --mount --propagation private \
+    env -u NEURON_HOST_ROOT unshare --mount --propagation private \
         sh -c 'cd "$1" && pivot_root . old-root && umount -l old-root && exec containerd' - "$ROOT" >>"$CASE/containerd.log" 2>&1 &
     # shellcheck disable=SC2034 # For the cases.
     CONTAINERD=$!
