@@ -21,9 +21,12 @@ prepare_engine() {
     mount -t overlay -o "lowerdir=$ENGINE_ROOT,upperdir=$CASE/upper,workdir=$CASE/work" none "$ROOT"
     mkdir -p "$ROOT"/{proc,sys,dev,run,old-root,var/lib/containerd,etc/containerd,etc/neuron-container-runtime,"$WORK/bin","$CASE"}
     local folder
-    for folder in /proc /sys /dev "$WORK/bin" "$CASE"; do
+    for folder in /proc /sys "$WORK/bin" "$CASE"; do
         mount --rbind "$folder" "$ROOT$folder"
     done
+    # With the chips' nodes where a real host has them, for what takes all of /dev along.
+    mount -t tmpfs -o mode=0755,dev none "$ROOT/dev"
+    cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$HOST"/dev/neuron* "$ROOT/dev"
     mount -t tmpfs -o mode=0755 none "$ROOT/run"
     # An overlay's upper folder cannot be an overlay, and containerd's snapshots have one.
     mount -t tmpfs -o mode=0711 none "$ROOT/var/lib/containerd"
@@ -152,7 +155,7 @@ declare -A ID
 # create POD CONTAINER SCRIPT [FILTER]: a container that runs the shell script.
 create() {
     local file=$CASE/$1.$2
-    jq -n --arg name "$2" --arg image "$IMAGE" --arg script "$3" --arg host "$HOST" \
+    jq -n --arg name "$2" --arg image "$IMAGE" --arg script "$3" \
         "{name: \$name, image: \$image, command: [\"sh\", \"-c\", \$script]} | ${4:-.}" >"$file.container"
     attempt "$1.$2" cri create "${ID[$1]}" "$CASE/$1.pod" "$file.container"
     succeeds "$1.$2"

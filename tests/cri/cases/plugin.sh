@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Device nodes that a device plugin gives: recorded, and never a reason for a container not to start.
+# Device nodes that are in a container's spec without a request of ours.
 
 # Chips 4 and 5 of the host, renumbered as AWS's plugin does, with the variable that it sets.
-_FOUR_AND_FIVE='.devices = {"/dev/neuron0": "\($host)/dev/neuron4", "/dev/neuron1": "\($host)/dev/neuron5"}
+_FOUR_AND_FIVE='.devices = {"/dev/neuron0": "/dev/neuron4", "/dev/neuron1": "/dev/neuron5"}
     | .env = {"AWS_NEURON_VISIBLE_DEVICES": "4,5"}'
 
 nodes_of_a_device_plugin_are_adopted_and_given_to_nobody_else() {
@@ -38,6 +38,18 @@ nodes_of_a_device_plugin_start_even_where_the_chips_are_held() {
     equal "nodes" "/dev/neuron0=$HEX:4 /dev/neuron1=$HEX:5" "$(nodes plugin main)"
     equal "how many have chip 4" 2 "$(status | jq '.chips[4].containers | length')"
     contains "the table" conflict "$("$WORK/bin/neuron-ctk" status)"
+}
+
+# As monitors are, which run on every node.
+a_privileged_container_has_all_nodes_and_counts_for_none() {
+    pod monitor '.privileged = true'
+    up monitor main
+    equal "nodes" 16 "$(nodes monitor main | wc -w)"
+    nobody_has_chips "beside a privileged container"
+    # With a request it sees its own.
+    pod asks '.privileged = true' neuron=2
+    up asks main
+    equal "nodes of one that asks" "/dev/neuron0=$HEX:0 /dev/neuron1=$HEX:1" "$(nodes asks main)"
 }
 
 # One pod on a node with plugin and wrapper has either.

@@ -20,6 +20,9 @@ pub(crate) struct Pod {
     /// `shareProcessNamespace` of the pod's manifest.
     #[serde(default)]
     share_processes: bool,
+    /// Are its containers privileged?
+    #[serde(default)]
+    privileged: bool,
 }
 
 /// A container of a pod.
@@ -43,8 +46,11 @@ impl Pod {
     pub(crate) fn config(&self) -> PodSandboxConfig {
         let metadata =
             PodSandboxMetadata { name: self.name.clone(), uid: format!("uid-{}", self.name), namespace: "default".to_owned(), attempt: 0 };
-        let security_context =
-            LinuxSandboxSecurityContext { namespace_options: Some(self.namespaces()), ..LinuxSandboxSecurityContext::default() };
+        let security_context = LinuxSandboxSecurityContext {
+            namespace_options: Some(self.namespaces()),
+            privileged: self.privileged,
+            ..LinuxSandboxSecurityContext::default()
+        };
         PodSandboxConfig {
             metadata: Some(metadata),
             labels: self.labels(),
@@ -76,8 +82,11 @@ impl Pod {
 
 impl Container {
     pub(crate) fn config(&self, pod: &Pod) -> ContainerConfig {
-        let security_context =
-            LinuxContainerSecurityContext { namespace_options: Some(pod.namespaces()), ..LinuxContainerSecurityContext::default() };
+        let security_context = LinuxContainerSecurityContext {
+            namespace_options: Some(pod.namespaces()),
+            privileged: pod.privileged,
+            ..LinuxContainerSecurityContext::default()
+        };
         let mut labels = pod.labels();
         labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
         ContainerConfig {
