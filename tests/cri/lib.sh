@@ -33,8 +33,8 @@ prepare_engine() {
 
     # The root of a machine that never ran has none.
     touch "$ROOT/etc/hosts" "$ROOT/etc/resolv.conf"
-    documented_config >"$ROOT/etc/containerd/config.toml"
     settings
+    configure_engine
     case $ENGINE in *-v2) grep -qw cpu /sys/fs/cgroup/cgroup.controllers || spare_weights ;; esac
     start_engine
 }
@@ -56,22 +56,40 @@ settings() {
     printf '%s\n' "host-root = \"$HOST\"" "$@" >"$ROOT/etc/neuron-container-runtime/config.toml"
 }
 
-# The config.toml of docs/kubernetes.md, with the wrapper that is tested and what this machine needs: an image that need not be
-# pulled, and no oom_score_adj below the engine's own, for which root must have CAP_SYS_RESOURCE.
-documented_config() {
-    local version plugin config
-    case $(chroot "$ROOT" containerd --version | cut -d ' ' -f 3) in
-    1.* | v1.*) version=2 plugin=io.containerd.grpc.v1.cri ;;
-    *) version=3 plugin=io.containerd.cri.v1.runtime ;;
+# The config.toml that is there before, as the package leaves it; the runtime entered as docs/kubernetes.md says; then what this
+# machine needs: an image that need not be pulled, and no oom_score_adj below the engine's own, for which root must have
+# CAP_SYS_RESOURCE.
+configure_engine() {
+    local file=$ROOT/etc/containerd/config.toml
+    case $(engine_version) in
+    1.*)
+        chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd
+        into_table '[plugins."io.containerd.grpc.v1.cri"]' "$file" "sandbox_image = \"$IMAGE\"" 'restrict_oom_score_adj = true'
+        ;;
+    *)
+        printf '%s\n' 'version = 3' 'imports = ["/etc/containerd/conf.d/*.toml"]' >"$file"
+        chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd
+        into_table '[plugins."io.containerd.cri.v1.images".pinned_images]' "$file" "sandbox = \"$IMAGE\""
+        into_table '[plugins."io.containerd.cri.v1.runtime"]' "$file" 'restrict_oom_score_adj = true'
+        ;;
     esac
-    config=$(sed -n "/^    version = $version\$/,/BinaryName/s/^    //p" "$HERE/../../docs/kubernetes.md")
-    contains "docs/kubernetes.md's config.toml" '"/usr/local/bin/neuron-container-runtime"' "$config"
-    echo "${config//\/usr\/local\/bin/$WORK\/bin}"
-    printf '[plugins."%s"]\n  restrict_oom_score_adj = true\n' "$plugin"
-    case $version in
-    2) printf '  sandbox_image = "%s"\n' "$IMAGE" ;;
-    3) printf '[plugins."io.containerd.cri.v1.images".pinned_images]\n  sandbox = "%s"\n' "$IMAGE" ;;
-    esac
+}
+
+engine_version() {
+    local version
+    version=$(chroot "$ROOT" containerd --version | cut -d ' ' -f 3)
+    echo "${version#v}"
+}
+
+# into_table HEADER FILE LINE…: adds lines to a table of a TOML file, which may not be there yet.
+into_table() {
+    local header=$1 file=$2 line
+    shift 2
+    grep -qF "$header" "$file" || echo "$header" >>"$file"
+    for line; do
+        awk -v header="$header" -v line="$line" '{ print } index($0, header) { print line }' "$file" >"$file.new"
+        mv "$file.new" "$file"
+    done
 }
 
 # Not by chroot: there runc's pivot_root leaves the machine's root in place, and "exec" enters that one. The wrapper is to know the

@@ -40,6 +40,16 @@ nodes_of_a_device_plugin_start_even_where_the_chips_are_held() {
     contains "the table" conflict "$("$WORK/bin/neuron-ctk" status)"
 }
 
+# Pods of the plugin name no RuntimeClass.
+the_default_runtime_records_the_nodes_too() {
+    chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd --default
+    kill_and_wait "$CONTAINERD"
+    start_engine
+    sandbox_of "" plugin
+    up plugin main "$_FOUR_AND_FIVE"
+    equal "the lease" "adopted bound 4,5" "$(lease_of plugin main '"\(.mode) \(.state) \(.chips | map(tostring) | join(","))"')"
+}
+
 # As monitors are, which run on every node.
 a_privileged_container_has_all_nodes_and_counts_for_none() {
     pod monitor '.privileged = true'
