@@ -4,14 +4,15 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use nix::libc::STDERR_FILENO;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::claim::HeldBy;
 use crate::document::Document;
@@ -57,14 +58,18 @@ fn container(document: &Document) -> Option<String> {
 
 /// Says it on the caller's stderr: Podman throws a hook's away, and who typed `podman run` would only see an exit code.
 pub fn tell_caller(line: &str) {
-    let path = format!("/proc/{}/fd/2", nix::unistd::getppid());
-    // Not to hang on a fifo, nor to write over the beginning of a file.
-    let file = OpenOptions::new().append(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
-    let Ok(mut file) = file else { return };
-    if !is_own_stderr(&file) {
+    let Ok(mut theirs) = stderr_of_caller() else { return };
+    if !is_own_stderr(&theirs) {
         // Where it cannot be written, the log still has it.
-        let _ = writeln!(file, "neuron-container-hook: {line}");
+        let _ = writeln!(theirs, "neuron-container-hook: {line}");
     }
+}
+
+/// The very file description, not its file opened once more: in a file both write on from where the other ended.
+fn stderr_of_caller() -> io::Result<File> {
+    let caller = Pid::from_raw(nix::unistd::getppid().as_raw()).ok_or(io::ErrorKind::NotFound)?;
+    let caller = pidfd_open(caller, PidfdFlags::empty())?;
+    Ok(pidfd_getfd(caller, STDERR_FILENO, PidfdGetfdFlags::empty())?.into())
 }
 
 /// Would the line come twice?

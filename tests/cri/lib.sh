@@ -3,57 +3,28 @@
 #
 # From ./case: WORK (the folder of the whole run), GROUP (the name of all cgroups), CASE and HOST; from ./run: ENGINE_ROOT.
 
-ROOT=$WORK/root
+# shellcheck source=SCRIPTDIR/../engines/root.sh disable=SC2153 # FOLDER is set.
+. "$FOLDER/../engines/root.sh"
+
 SOCKET=$ROOT/run/containerd/containerd.sock
 IMAGE=localhost/busybox:1
-export NEURON_HOST_ROOT=$HOST
 
-# Sixteen simulated chips; a root for the engine, writable and thrown away; the files that a user writes in it.
-prepare_engine() {
-    # /tmp may be mounted with nodev.
-    mount -t tmpfs -o mode=0755,dev none "$CASE"
-    "$WORK/bin/neuron-ctk" simulate trn1.32xlarge "$HOST" >/dev/null
-    # The first major for local use that no driver has, as the design says; in hex as stat shows it.
-    # shellcheck disable=SC2034 # For the cases.
-    HEX=$(printf %x "$(awk '/^Block/ { exit } $1 >= 240 && $1 <= 254 { used[$1] = 1 } END { for (m = 240; m in used; m++); print m }' /proc/devices)")
-
-    mkdir "$CASE/upper" "$CASE/work"
-    mount -t overlay -o "lowerdir=$ENGINE_ROOT,upperdir=$CASE/upper,workdir=$CASE/work" none "$ROOT"
-    mkdir -p "$ROOT"/{proc,sys,dev,run,old-root,var/lib/containerd,etc/containerd,etc/neuron-container-runtime,"$WORK/bin","$CASE"}
-    local folder
-    for folder in /proc /sys "$WORK/bin" "$CASE"; do
-        mount --rbind "$folder" "$ROOT$folder"
-    done
-    # With the chips' nodes where a real host has them, for what takes all of /dev along.
-    mount -t tmpfs -o mode=0755,dev none "$ROOT/dev"
-    cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$HOST"/dev/neuron* "$ROOT/dev"
-    mount -t tmpfs -o mode=0755 none "$ROOT/run"
-    # An overlay's upper folder cannot be an overlay, and containerd's snapshots have one.
-    mount -t tmpfs -o mode=0711 none "$ROOT/var/lib/containerd"
-
-    # The root of a machine that never ran has none.
-    touch "$ROOT/etc/hosts" "$ROOT/etc/resolv.conf"
-    settings
+prepare() {
+    prepare_cgroups
+    prepare_root
     configure_engine
-    case $ENGINE in *-v2) grep -qw cpu /sys/fs/cgroup/cgroup.controllers || spare_weights ;; esac
+    spare_weights
     start_engine
+    busybox_root
+    # An image that all containers run, the sandboxes too.
+    oci_image "$IMAGE" "$CASE/image.tar"
+    in_root ctr --namespace k8s.io images import "$CASE/image.tar"
+    within "containerd's CRI knows the image" cri has-image "$IMAGE"
 }
 
-# containerd gives every container a weight, and v2 has none where v1 holds the cpu controller. There a runc that takes it out
-# of the spec comes first on the engine's PATH.
-spare_weights() {
-    install -m 755 /dev/stdin "$ROOT/usr/local/sbin/runc" <<'END'
-#!/bin/sh
-for argument; do
-    [ ! -e "$argument/config.json" ] || sed -i 's/"cpu":{"shares":[0-9]*}/"cpu":{}/' "$argument/config.json"
-done
-exec /usr/sbin/runc "$@"
-END
-}
-
-# settings [LINE…]: the wrapper's config.toml, with these lines, and the simulated host.
-settings() {
-    printf '%s\n' "host-root = \"$HOST\"" "$@" >"$ROOT/etc/neuron-container-runtime/config.toml"
+# Processes and cgroups are swept by name; mounts go with the namespace.
+end_containers() {
+    :
 }
 
 # The config.toml that is there before, as the package leaves it; the runtime entered as docs/kubernetes.md says; then what this
@@ -63,12 +34,12 @@ configure_engine() {
     local file=$ROOT/etc/containerd/config.toml
     case $(engine_version) in
     1.*)
-        chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd
+        configure containerd
         into_table '[plugins."io.containerd.grpc.v1.cri"]' "$file" "sandbox_image = \"$IMAGE\"" 'restrict_oom_score_adj = true'
         ;;
     *)
         printf '%s\n' 'version = 3' 'imports = ["/etc/containerd/conf.d/*.toml"]' >"$file"
-        chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd
+        configure containerd
         into_table '[plugins."io.containerd.cri.v1.images".pinned_images]' "$file" "sandbox = \"$IMAGE\""
         into_table '[plugins."io.containerd.cri.v1.runtime"]' "$file" 'restrict_oom_score_adj = true'
         ;;
@@ -77,7 +48,7 @@ configure_engine() {
 
 engine_version() {
     local version
-    version=$(chroot "$ROOT" containerd --version | cut -d ' ' -f 3)
+    version=$(in_root containerd --version | cut -d ' ' -f 3)
     echo "${version#v}"
 }
 
@@ -92,13 +63,8 @@ into_table() {
     done
 }
 
-# Not by chroot: there runc's pivot_root leaves the machine's root in place, and "exec" enters that one. The wrapper is to know the
-# host by its config.toml, as on a node; a variable of containerd's would reach it too.
 start_engine() {
-    env -u NEURON_HOST_ROOT unshare --mount --propagation private \
-        sh -c 'cd "$1" && pivot_root . old-root && umount -l old-root && exec containerd' - "$ROOT" >>"$CASE/containerd.log" 2>&1 &
-    # shellcheck disable=SC2034 # For the cases.
-    CONTAINERD=$!
+    daemon containerd
     within "containerd answers" answers
 }
 
@@ -108,40 +74,6 @@ answers() {
 
 cri() {
     "$WORK/bin/cri-client" "$SOCKET" "$@"
-}
-
-# An OCI archive of busybox, which is what all containers run, the sandboxes too.
-prepare_image() {
-    local layout=$CASE/image layer config manifest
-    mkdir -p "$CASE/rootfs"/{bin,proc,sys,dev,etc,run,tmp} "$layout/blobs/sha256"
-    cp "$(command -v busybox)" "$CASE/rootfs/bin/busybox"
-    chroot "$CASE/rootfs" /bin/busybox --install -s /bin
-    layer=$(tar -C "$CASE/rootfs" -c . | blob)
-    # As a sandbox it asks for those of its children that ended, as Kubernetes' own does.
-    config=$(jq -n --arg layer "sha256:$layer" '{architecture: "amd64", os: "linux", rootfs: {type: "layers", diff_ids: [$layer]},
-        config: {Env: ["PATH=/bin"], Cmd: ["sh", "-c", "sleep 1000000 & wait"]}}' | blob)
-    manifest=$(jq -n --argjson config "$(descriptor image.config.v1+json "$config")" \
-        --argjson layer "$(descriptor image.layer.v1.tar "$layer")" \
-        '{schemaVersion: 2, config: $config, layers: [$layer]}' | blob)
-    jq -n --arg image "$IMAGE" --argjson manifest "$(descriptor image.manifest.v1+json "$manifest")" \
-        '{schemaVersion: 2, manifests: [$manifest + {annotations: {"io.containerd.image.name": $image}}]}' >"$layout/index.json"
-    echo '{"imageLayoutVersion": "1.0.0"}' >"$layout/oci-layout"
-    tar -C "$layout" -cf "$CASE/image.tar" .
-    chroot "$ROOT" ctr --namespace k8s.io images import "$CASE/image.tar"
-    within "containerd's CRI knows the image" cri has-image "$IMAGE"
-}
-
-# Stores stdin under its digest, which it prints.
-blob() {
-    local digest
-    digest=$(tee "$CASE/image/blob" | sha256sum | cut -d ' ' -f 1)
-    mv "$CASE/image/blob" "$CASE/image/blobs/sha256/$digest"
-    echo "$digest"
-}
-
-descriptor() {
-    jq -n --arg type "application/vnd.oci.$1" --arg digest "sha256:$2" --argjson size "$(stat -c %s "$CASE/image/blobs/sha256/$2")" \
-        '{mediaType: $type, digest: $digest, size: $size}'
 }
 
 # pod NAME [ANNOTATION…] [FILTER]: a sandbox under the RuntimeClass; its id in ID_NAME. An annotation is KEY=VALUE, without

@@ -48,7 +48,7 @@ chips_stay_held_when_containerd_is_killed_and_comes_back() {
     up first main
     local init
     init=$(pid first main)
-    kill_and_wait "$CONTAINERD"
+    kill_and_wait "$DAEMON"
     equal "free chips without containerd" 0 "$(remaining)"
     start_engine
     equal "state under the new containerd" running "$(state first main)"
@@ -66,7 +66,7 @@ chips_stay_held_when_containerd_and_its_shim_are_killed_until_the_container_ends
     local init shim
     init=$(pid first main)
     shim=$(_parent_of "$init")
-    kill_and_wait "$CONTAINERD"
+    kill_and_wait "$DAEMON"
     kill_and_wait "$shim"
     ! ended "$init" || give_up "the container: expected to live on, has ended"
     equal "free chips without containerd and shim" 0 "$(remaining)"

@@ -42,8 +42,8 @@ nodes_of_a_device_plugin_start_even_where_the_chips_are_held() {
 
 # Pods of the plugin name no RuntimeClass.
 the_default_runtime_records_the_nodes_too() {
-    chroot "$ROOT" "$WORK/bin/neuron-ctk" configure containerd --default
-    kill_and_wait "$CONTAINERD"
+    configure containerd --default
+    kill_and_wait "$DAEMON"
     start_engine
     sandbox_of "" plugin
     up plugin main "$_FOUR_AND_FIVE"

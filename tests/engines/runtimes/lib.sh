@@ -1,36 +1,26 @@
 # shellcheck shell=bash
 # What the cases are made of: a simulated host, bundles, the wrapper, and checks that say what was expected and what was found.
 #
-# From ./case: ENGINE such as runc-v1, WORK (the folder of the whole run), GROUP (the name of all cgroups).
+# From ../case: FOLDER (this one), ENGINE such as runc-v1, WORK (the folder of the whole run), CASE, HOST, GROUP (the name of all cgroups).
 
 RUNTIME=$(command -v "${ENGINE%-*}")
 FLAGS=()
 # A command that starts the wrapper, such as one that takes capabilities away.
 STARTER=()
-CASE=$WORK/case
-HOST=$CASE/host
 STATE=$CASE/state
 # shellcheck disable=SC2034 # For the cases.
 LOG=$HOST/var/log/neuron-container-runtime.log
 
+prepare() {
+    hide_run
+    prepare_cgroups
+    case $ENGINE in crun-*) FLAGS=(--cgroup-manager=cgroupfs) ;; esac
+    prepare_host
+}
+
 # What is in /run by default, the runtimes' own state and this host's real ledger, is out of reach.
 hide_run() {
     mount -t tmpfs -o mode=0755 none /run
-}
-
-prepare_cgroups() {
-    case $ENGINE in
-    *-v2)
-        # runc takes the v2 road where this is what /sys/fs/cgroup is.
-        umount -R /sys/fs/cgroup
-        mount -t cgroup2 none /sys/fs/cgroup
-        ;;
-    crun-v1)
-        # crun refuses v1 with v2 beside it; and it writes into that folder even where it is none of cgroup's.
-        ! mountpoint -q /sys/fs/cgroup/unified || { umount /sys/fs/cgroup/unified && mount -t tmpfs none /sys/fs/cgroup/unified; }
-        ;;
-    esac
-    case $ENGINE in crun-*) FLAGS=(--cgroup-manager=cgroupfs) ;; esac
 }
 
 # Sixteen simulated chips, a root folder for containers, settings that name the runtime under test.
@@ -64,7 +54,7 @@ settings() {
 bundle() {
     mkdir -p "$CASE/$1"
     jq --arg script "$2" --arg rootfs "$CASE/rootfs" --arg cgroup "/$GROUP/$1" --arg host "$HOST" --argjson neuron "$MAJOR" \
-        "$(cat "$HERE/spec.jq") base(\$script; \$rootfs; \$cgroup) | ${3:-.}" "$CASE/spec.json" >"$CASE/$1/config.json"
+        "$(cat "$FOLDER/spec.jq") base(\$script; \$rootfs; \$cgroup) | ${3:-.}" "$CASE/spec.json" >"$CASE/$1/config.json"
 }
 
 # executable NAME: an executable file, from stdin.
@@ -82,22 +72,9 @@ started_by() {
     STARTER=("$@")
 }
 
-# attempt NAME COMMAND…: runs it, whatever comes of it; its code is in RC, its words in NAME.out and NAME.err.
-attempt() {
-    local name=$1
-    shift
-    RC=0
-    "$@" >"$CASE/$name.out" 2>"$CASE/$name.err" </dev/null || RC=$?
-}
-
 # run NAME: a container in the foreground.
 run() {
     attempt "$1" neuron run --bundle "$CASE/$1" "$1"
-}
-
-# succeeds NAME: the last attempt did.
-succeeds() {
-    equal "exit code of $1, which said [$(cat "$CASE/$1.err")]" 0 "$RC"
 }
 
 # up NAME: a container that goes on in the background.
@@ -118,88 +95,15 @@ in_background() {
     WRAPPER=$!
 }
 
-status() {
-    "$WORK/bin/neuron-ctk" status --json
-}
-
-remaining() {
-    status | jq .remaining
-}
-
-# lease NAME FILTER: of the container's lease; "none" where it has none.
-lease() {
-    status | jq -r --arg name "$1" "[.leases[] | select(.container == \$name)] | if . == [] then \"none\" else .[0] | $2 end"
-}
-
-chips() {
-    lease "$1" '.chips | map(tostring) | join(",")'
-}
-
 init_of() {
     "$RUNTIME" --root "$STATE" "${FLAGS[@]}" state "$1" | jq .pid
 }
 
-# Has the process ended? Its parent may not have asked for it yet (Z); but while it has threads they hold its files.
-ended() {
-    local stat
-    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-    # State and number of threads, fields 3 and 20; the name in field 2 may hold anything.
-    read -ra stat <<<"${stat##*) }"
-    case ${stat[0]} in
-    X) return 0 ;;
-    Z) [ "${stat[17]}" -le 1 ] ;;
-    *) return 1 ;;
-    esac
-}
-
-# within WHAT COMMAND…: waits until the command succeeds, ten seconds at most.
-within() {
-    local what=$1
-    shift
-    local deadline=$((SECONDS + 10))
-    until "$@"; do
-        [ "$SECONDS" -lt "$deadline" ] || give_up "expected within 10 s: $what"
-        sleep 0.02
-    done
-}
-
-# kill_and_wait PID: kill -9, until it has no effect any more.
-kill_and_wait() {
-    kill -KILL "$1"
-    within "process $1 ends" ended "$1"
-    # Where it is a child of ours: bash would tell of it later, in the file of some other attempt.
-    wait "$1" 2>/dev/null || true
-}
-
-delete_containers() {
+end_containers() {
     local folder
     for folder in "$STATE"/*/; do
         [ ! -d "$folder" ] || "$RUNTIME" --root "$STATE" "${FLAGS[@]}" delete --force "$(basename "$folder")"
     done
-}
-
-give_up() {
-    trap - ERR
-    # One line for the report.
-    tr '\n' '|' <<<"$*" | sed 's/|$//' >"$WORK/reason"
-    exit 1
-}
-
-skip() {
-    echo "$*" >"$WORK/reason"
-    exit 77
-}
-
-equal() {
-    [ "$2" = "$3" ] || give_up "$1: expected [$2], found [$3]"
-}
-
-differs() {
-    [ "$2" != "$3" ] || give_up "$1: expected other than [$2], found the same"
-}
-
-contains() {
-    case $3 in *"$2"*) ;; *) give_up "$1: expected [$2] in it, found [$3]" ;; esac
 }
 
 # refused NAME PART…: the last attempt was, by us: code 1, nothing on stdout, one line on stderr with all these parts.
@@ -222,9 +126,4 @@ refused() {
         ;;
     esac
     [ ! -e "$STATE/$name" ] || give_up "$name: expected not to be there, but the runtime has made it"
-}
-
-nothing_is_claimed() {
-    equal "free chips after $1" 16 "$(remaining)"
-    equal "leases after $1" "[]" "$(status | jq -c .leases)"
 }

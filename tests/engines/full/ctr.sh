@@ -1,0 +1,49 @@
+# shellcheck shell=bash
+# containerd by its own client, ctr: nothing to configure, the wrapper is named in each command.
+
+# shellcheck disable=SC2034 # For the cases.
+REFUSED=1
+
+start_engine() {
+    spare_weights
+    daemon containerd
+    within "containerd answers" answers
+    oci_image bb "$CASE/image.tar"
+    ctr image import "$CASE/image.tar" >/dev/null
+}
+
+answers() {
+    ctr version >/dev/null 2>&1
+}
+
+ctr() {
+    in_root ctr "$@"
+}
+
+launch() {
+    _ctr_run --rm "$@"
+}
+
+launch_detached() {
+    _ctr_run --detach "$@"
+}
+
+_ctr_run() {
+    local how=$1 name=$2 ask=$3 flags command
+    shift 3
+    split "$@"
+    [ -z "$ask" ] || flags+=(--annotation "aws.amazon.com/neuron=$ask")
+    ctr run "$how" --runc-binary "$WORK/bin/neuron-container-runtime" --cgroup "/$GROUP/$name" "${flags[@]}" bb "$name" "${command[@]}"
+}
+
+id_of() {
+    echo "$1"
+}
+
+init_of() {
+    ctr task list | awk -v name="$1" '$1 == name { print $2 }'
+}
+
+inside() {
+    ctr task exec --exec-id "session-$RANDOM" "$1" sh -c "$2" 2>&1
+}
