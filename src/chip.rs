@@ -164,7 +164,7 @@ impl fmt::Display for ChipSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, run) in self.runs().into_iter().enumerate() {
             let separator = if position == 0 { "" } else { "," };
-            let (first, last) = (run.0.trailing_zeros(), 63 - run.0.leading_zeros());
+            let (first, last) = (run.0.trailing_zeros(), 63_u32.saturating_sub(run.0.leading_zeros()));
             if first == last {
                 write!(f, "{separator}{first}")?;
             } else {

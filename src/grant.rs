@@ -111,14 +111,15 @@ pub fn terms(inventory: &Inventory, chips: ChipSet, share: Option<Share>, wishes
         // The Neuron runtime does not read the host's file.
         env.push((LOGICAL_CONFIG.to_owned(), lnc.to_string()));
     }
-    let mut all = 0;
+    let mut all = 0_u32;
     for chip in &granted {
-        all += chip.cores.ok_or(Invalid::UnknownCores(chip.id))?;
+        all = all.saturating_add(chip.cores.ok_or(Invalid::UnknownCores(chip.id))?);
     }
     // Where the first chip's cores begin on the host; with the host's names the container counts them as the host does.
-    let base = granted.first().map_or(0, |chip| chip.id.index() * chip.cores.unwrap_or(0));
+    let base = granted.first().map_or(0, |chip| chip.id.index().saturating_mul(chip.cores.unwrap_or(0)));
     let (first, count) = share.map_or((base, all), |share| (share.cores.first(), share.cores.len()));
-    let (first, count) = (if renumber { first - base } else { first } / lnc, count / lnc);
+    let first = if renumber { first.saturating_sub(base) } else { first };
+    let [first, count] = [first, count].map(|cores| cores.checked_div(lnc).unwrap_or(cores));
     if let Some(value) = (wishes.env)(VISIBLE_CORES) {
         check_visible(&value, first, count)?;
     } else if share.is_some() {
@@ -132,7 +133,7 @@ pub fn terms(inventory: &Inventory, chips: ChipSet, share: Option<Share>, wishes
 
 /// Numbers as the Neuron runtime reads them: `2`, `2-3`.
 fn numbers(first: u32, count: u32) -> String {
-    if count == 1 { first.to_string() } else { format!("{first}-{}", first + count - 1) }
+    if count == 1 { first.to_string() } else { format!("{first}-{}", first.saturating_add(count).saturating_sub(1)) }
 }
 
 /// The ids one by one, `4,5`, as AWS's hook writes them.
@@ -184,7 +185,7 @@ fn has_logical_cores(architecture: Option<&str>) -> bool {
 /// Are all named cores among the `count` from `first` on? What is not a list of cores is left to the Neuron runtime.
 fn check_visible(value: &str, first: u32, count: u32) -> Result<(), Invalid> {
     let beyond = value.split(',').flat_map(|item| item.split('-')).any(|number| match number.trim().parse::<u32>() {
-        Ok(core) => !(first..first + count).contains(&core),
+        Ok(core) => !(first..first.saturating_add(count)).contains(&core),
         Err(_) => false,
     });
     if beyond {

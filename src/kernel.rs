@@ -18,7 +18,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut short = [0; SHORT];
     let length = file.read(&mut short)?;
-    let mut bytes = short[..length].to_vec();
+    let mut bytes = short.get(..length).unwrap_or_default().to_vec();
     if length == SHORT {
         file.read_to_end(&mut bytes)?;
     }
@@ -39,7 +39,7 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// As reading has it.
 pub fn rest(file: File, length: u64) -> io::Result<Vec<u8>> {
     // One more, so that the read that finds the end fits in too.
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).saturating_add(1));
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -315,8 +315,7 @@ impl Ledger {
     /// Who is to be served before this waiter, or before somebody who does not wait yet.
     #[must_use]
     pub fn before(&self, waiter: Option<&str>) -> &[Waiter] {
-        let own = self.queue.iter().position(|other| Some(&*other.id) == waiter);
-        &self.queue[..own.unwrap_or(self.queue.len())]
+        self.queue.split(|other| Some(&*other.id) == waiter).next().unwrap_or_default()
     }
 
     /// Goes to the end of the queue.

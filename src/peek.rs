@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::chip::DeviceNumber;
@@ -77,6 +78,12 @@ impl<'a> Peek<'a> {
         })
     }
 
+    /// The text of its seccomp profile.
+    #[must_use]
+    pub fn seccomp(&self) -> Option<&'a str> {
+        Some(self.linux.as_ref()?.seccomp?.get())
+    }
+
     /// May the container open every device of the host? (Rules apply in order; Docker writes no major for privileged
     /// containers, older ones -1.)
     #[must_use]
@@ -137,6 +144,8 @@ struct Linux<'a> {
     devices: Option<Vec<Device<'a>>>,
     #[serde(borrow, default)]
     resources: Option<Resources<'a>>,
+    #[serde(borrow, default)]
+    seccomp: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]

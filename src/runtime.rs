@@ -3,6 +3,7 @@
 //! It understands as much of the argument list as it needs to find the subcommand, the bundle, the id and the log; all arguments go
 //! on as they came. Who asks for nothing is passed through whatever is wrong with us (I7).
 
+#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 mod argv;
 mod session;
 

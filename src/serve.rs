@@ -102,7 +102,8 @@ enum Spec {
 impl Serving<'_> {
     /// Serves a container that asks for chips, or whose spec was edited before.
     fn serve(&self, peek: Peek<'_>) -> Result<()> {
-        let mut spec = match self.call.document.value_to_edit() {
+        let document = self.call.document;
+        let mut spec = match peek.seccomp().map_or_else(|| document.value(), |profile| document.value_without(profile)) {
             Ok(spec) => spec,
             Err(error) => {
                 let error = anyhow::Error::new(error).context("its config.json cannot be edited");

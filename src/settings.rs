@@ -128,7 +128,7 @@ impl Settings {
     /// Not TOML, or a key or value that is not known: with the line, and the nearest key.
     pub fn parse(text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+            let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().split('\n').count());
             let at = line.map_or_else(String::new, |line| format!("line {line}: "));
             let said = error.message();
             let unknown = said.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
@@ -154,9 +154,16 @@ fn nearest<'a>(key: &str, message: &'a str) -> Option<&'a str> {
     (likeness > 0.7).then_some(near)
 }
 
+/// What nobody waits for, and what no sum of times overflows with.
+const LONGEST_SPAN: Duration = Duration::from_secs(86_400);
+
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map_err(|_| de::Error::custom(format!("{text:?} is no time span such as \"10s\"")))
+    let span = humantime::parse_duration(&text).map_err(|_| de::Error::custom(format!("{text:?} is no time span such as \"10s\"")))?;
+    if span > LONGEST_SPAN {
+        return Err(de::Error::custom(format!("{text:?} is more than a day")));
+    }
+    Ok(span)
 }
 
 fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<log::LevelFilter, D::Error> {

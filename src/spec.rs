@@ -97,17 +97,18 @@ impl Subject {
     #[must_use]
     pub fn of(spec: &Value) -> Self {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-        let user = &spec["process"]["user"];
+        let part = |pointer: &str| spec.pointer(pointer).unwrap_or(&Value::Null);
+        let user = part("/process/user");
         let groups = user["additionalGids"].as_array().map(|list| list.iter().filter_map(number).collect());
         let joins_none = |namespace: &Value| namespace["path"].is_null() || namespace["path"] == "";
-        let namespaces = spec["linux"]["namespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let namespaces = part("/linux/namespaces").as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
             uid: number(&user["uid"]).unwrap_or(0),
             gid: number(&user["gid"]).unwrap_or(0),
             groups: groups.unwrap_or_default(),
             user_namespace: namespaces.iter().any(|namespace| namespace["type"] == "user"),
             own_pid_namespace: namespaces.iter().any(|namespace| namespace["type"] == "pid" && joins_none(namespace)),
-            rootfs: spec["root"]["path"].as_str().map(str::to_owned),
+            rootfs: part("/root/path").as_str().map(str::to_owned),
         }
     }
 }
@@ -164,7 +165,7 @@ pub fn apply(spec: &mut Value, edit: &Edit) -> Result<()> {
 /// A part of it is of another type than the runtime specification gives it.
 pub fn apply_to_session(process: Value, variables: &[(String, String)], ipc_lock: bool) -> Result<Value> {
     let said = |names: &[&str]| {
-        let env = process["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let env = process.get("env").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         env.iter().filter_map(Value::as_str).any(|entry| names.iter().any(|name| self::names(entry, name)))
     };
     let (cores, lnc) = (said(&[NUM_CORES, VISIBLE_CORES]), said(&[LOGICAL_CONFIG]));
@@ -180,7 +181,7 @@ pub fn apply_to_session(process: Value, variables: &[(String, String)], ipc_lock
         add_capability(&mut spec, &mut undo)?;
     }
     set_env(&mut spec, &variables, &mut undo)?;
-    Ok(spec["process"].take())
+    Ok(spec.get_mut("process").map(Value::take).unwrap_or_default())
 }
 
 fn add_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
@@ -217,7 +218,7 @@ fn remove_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> 
         if out {
             undo.devices.push((position, entry.clone()));
         }
-        position += 1;
+        position = position.saturating_add(1);
         !out
     });
     Ok(())
@@ -246,7 +247,7 @@ fn add_mounts(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
     let mounts = list(spec, "/mounts", undo)?;
     // Before the mount of /dev they would be hidden by it.
     let dev = mounts.iter().rposition(|mount| mount["destination"].as_str().is_some_and(|at| at.trim_end_matches('/') == "/dev"));
-    let after = dev.map_or(mounts.len(), |position| position + 1);
+    let after = dev.map_or(mounts.len(), |position| position.saturating_add(1));
     for (at, node) in (after..).zip(&edit.nodes) {
         let mount = MountBuilder::default()
             .destination(&node.path)

@@ -73,7 +73,8 @@ impl Store {
     pub fn lock(&self, limit: Duration) -> Result<Locked> {
         self.make_folder()?;
         let path = self.folder.join("lock");
-        let deadline = Instant::now() + limit;
+        let now = Instant::now();
+        let deadline = now.checked_add(limit).unwrap_or(now);
         loop {
             let (file, metadata) = open(&path, OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600))
                 .with_context(|| format!("the lock {} cannot be opened", path.display()))?;

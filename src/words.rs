@@ -56,7 +56,7 @@ pub fn one_line(message: &str) -> String {
     for (phrase, instead) in ENGINE_PHRASES {
         // ASCII lower case keeps every byte in its place, so positions agree.
         while let Some(at) = line.to_ascii_lowercase().find(phrase) {
-            line.replace_range(at..at + phrase.len(), instead);
+            line.replace_range(at..at.saturating_add(phrase.len()), instead);
         }
     }
     line

@@ -20,7 +20,9 @@ fuzz_target!(|input: (u8, &[u8])| {
         let _ = (peek.privileged(), peek.mount_over_nodes(), peek.dynamic_devices().count());
     }
     let document = Document::new(text.to_vec());
-    let Ok(mut value) = document.value_to_edit() else { return };
+    let peek = Peek::parse(document.text()).ok();
+    let value = peek.as_ref().and_then(Peek::seccomp).map_or_else(|| document.value(), |profile| document.value_without(profile));
+    let Ok(mut value) = value else { return };
     // As it is without a word of ours.
     let foreign = spec::is_edited(&value);
     if spec::revert(&mut value).is_err() {

@@ -211,8 +211,9 @@ fn action(subcommand: &OsStr) -> Action {
 fn flag(arg: &OsStr) -> Option<(&OsStr, Option<&OsStr>)> {
     let bytes = arg.as_bytes();
     let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")).filter(|name| !name.is_empty())?;
-    if let Some(equals) = name.iter().position(|byte| *byte == b'=') {
-        return Some((OsStr::from_bytes(&name[..equals]), Some(OsStr::from_bytes(&name[equals + 1..]))));
+    let mut parts = name.splitn(2, |byte| *byte == b'=').map(OsStr::from_bytes);
+    if let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        return Some((name, Some(value)));
     }
     // crun's short flags with the value attached; Go has none, and would take `-b/x` for a flag of that name.
     if let [short @ (b'b' | b'f'), value @ ..] = name

@@ -65,8 +65,9 @@ pub fn revert(spec: &mut Value) -> Result<Option<String>> {
     }
     if let Some(devices) = spec.pointer_mut("/linux/devices").and_then(Value::as_array_mut) {
         for (position, entry) in undo.devices {
-            let ours = entry["type"] == "c"
-                && (entry["path"].as_str().is_some_and(is_node_path) || nodes.iter().any(|node| entry["major"] == node.number.major));
+            let of_driver = nodes.iter().any(|node| entry.get("major").is_some_and(|major| *major == node.number.major));
+            let at_node = entry.get("path").and_then(Value::as_str).is_some_and(is_node_path);
+            let ours = entry.get("type").is_some_and(|kind| kind == "c") && (at_node || of_driver);
             if ours && position <= devices.len() {
                 devices.insert(position, entry);
             }
@@ -129,7 +130,7 @@ fn remove_hooks(spec: &mut Value) -> Vec<Named> {
         let args: Vec<&str> = hook["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let ours = args.starts_with(&[HOOK_NAME, HOOK_STAGE, "--lease"]);
         if ours {
-            let named = args.windows(2).filter(|pair| pair[0] == "--node").filter_map(|pair| grant::parse_argument(pair[1]));
+            let named = args.iter().zip(args.iter().skip(1)).filter(|(flag, _)| **flag == "--node").filter_map(|(_, node)| grant::parse_argument(node));
             nodes.extend(named.map(|(chip, path, number)| Named { path: path.to_owned(), source: chip.node_name(), number }));
         }
         !ours
