@@ -14,9 +14,16 @@ macro_rules! pure {
     )* };
 }
 
-macro_rules! reads {
+macro_rules! pure_reads {
     ($($name:ident)*) => { $(
         #[deny(clippy::disallowed_methods, clippy::disallowed_types)]
+        #[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+        pub mod $name;
+    )* };
+}
+
+macro_rules! reads {
+    ($($name:ident)*) => { $(
         #[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
         pub mod $name;
     )* };
@@ -26,26 +33,19 @@ macro_rules! reads {
 pure! { picture topology select cores configure }
 
 // Pure, and they read what strangers wrote: no input may make them panic.
-reads! { words chip document peek request lease grant spec }
+pure_reads! { words chip document peek request lease grant spec }
 
-// Touching the host; some of them read files that others write.
+// Touching the host, and reading files that others write.
+reads! { bundle host kernel settings store }
+
+// Touching the host.
 pub mod bind;
-#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-pub mod bundle;
 pub mod claim;
 pub mod dockerd;
-#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-pub mod host;
 pub mod journal;
-#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-pub mod kernel;
 pub mod process;
 pub mod programs;
 pub mod serve;
-#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-pub mod settings;
-#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
-pub mod store;
 pub mod textfile;
 pub mod users;
 pub mod wait;
