@@ -8,8 +8,6 @@ FLAGS=()
 # A command that starts the wrapper, such as one that takes capabilities away.
 STARTER=()
 STATE=$CASE/state
-# shellcheck disable=SC2034 # For the cases.
-LOG=$HOST/var/log/neuron-container-runtime.log
 
 prepare() {
     hide_run
