@@ -85,16 +85,19 @@ struct Aside {
 fn laid_out(spec: &Value, like: &[u8]) -> Result<String, serde_json::Error> {
     let second_line = like.splitn(2, |byte| *byte == b'\n').nth(1);
     let indent = second_line.and_then(|line| line.split(|byte| !matches!(byte, b' ' | b'\t')).next());
-    let mut text = Vec::with_capacity(8192);
-    match indent.filter(|indent| !indent.is_empty()) {
-        Some(indent) => spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?,
-        None => serde_json::to_writer(&mut text, spec)?,
-    }
+    let mut text = match indent.filter(|indent| !indent.is_empty()) {
+        Some(indent) => {
+            let mut text = Vec::new();
+            spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?;
+            // serde_json writes UTF-8 only.
+            String::from_utf8(text).map_err(serde::ser::Error::custom)?
+        }
+        None => serde_json::to_string(spec)?,
+    };
     if like.ends_with(b"\n") {
-        text.push(b'\n');
+        text.push('\n');
     }
-    // serde_json writes UTF-8 only.
-    String::from_utf8(text).map_err(serde::ser::Error::custom)
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -126,6 +126,8 @@ impl Serving<'_> {
             None => peek,
         };
         let served = self.answer(&peek, &mut spec, bore.as_deref());
+        // In a moment the process is another program, or none: to take it apart would be a twentieth of a claim.
+        std::mem::forget(spec);
         let starts = served.is_ok() || self.call.loaded.settings.dry_run;
         if let Some(reverted) = reverted.filter(|_| starts && !matches!(served, Ok(Spec::Edited))) {
             // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
