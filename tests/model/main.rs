@@ -1,0 +1,2 @@
+//! A model of the lease protocol.
+fn main() {}
