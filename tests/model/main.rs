@@ -1,2 +1,10 @@
 //! A model of the lease protocol.
-fn main() {}
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "what fails here fails a test; what a model comes to is said")]
+
+mod host;
+mod properties;
+mod protocol;
+mod rules;
+mod steps;
+mod truth;
+mod worlds;

@@ -1,0 +1,156 @@
+//! What must hold in every state, and what must come about in some, so that the first means something.
+
+use neuron_container_runtime::chip::ChipSet;
+use neuron_container_runtime::lease::{self, Ledger};
+use neuron_container_runtime::request::Want;
+use stateright::Property;
+
+use crate::host::Name;
+use crate::protocol::{Protocol, Role, Stage, State, Way};
+use crate::steps::{Decision, claimed};
+use crate::truth::{Grant, LeaseId, Tie};
+
+/// I1, of the containers that run.
+pub(crate) const ALONE: &str = "I1: no two containers that run have a chip or a core in common";
+/// I1, of the ledger.
+pub(crate) const APART: &str = "I1: no two live leases meet";
+/// I2.
+pub(crate) const BOUND: &str = "I2: who runs with chips has a bound lease of exactly these";
+/// I3.
+pub(crate) const TRUE: &str = "I3: the leases and waiters that are live to the ledger are those that are alive";
+/// Chips come free, and only then.
+pub(crate) const FREE: &str = "what no live holder has can be claimed, and nothing else";
+/// Order of arrival.
+pub(crate) const TURN: &str = "who came first is served first, and nobody waits for the dead";
+
+/// Who asks just to see whether he would get it.
+const PROBE: LeaseId = LeaseId { of: usize::MAX, start: 0, by_caller: false };
+
+pub(crate) fn of(protocol: &Protocol) -> Vec<Property<Protocol>> {
+    let any = |asked: fn(&crate::protocol::Container) -> bool| protocol.containers.iter().any(asked);
+    let mut all = vec![
+        Property::always(ALONE, |_, state: &State| pairs(&in_hands(state)).all(|(one, other)| !one.meets(other))),
+        Property::always(APART, |protocol: &Protocol, state: &State| pairs(&live(protocol, state)).all(|(one, other)| !one.meets(other))),
+        Property::always(BOUND, |protocol, state: &State| (0..state.runs.len()).all(|of| is_bound(protocol, state, of))),
+        Property::always(TRUE, tells_the_truth),
+        Property::always(FREE, frees_what_is_free),
+        Property::always(TURN, keeps_the_order),
+        Property::sometimes("a container runs", |_, state: &State| !in_hands(state).is_empty()),
+        Property::sometimes("every chip is held and nobody runs", |protocol, state: &State| {
+            in_hands(state).is_empty() && protocol.inventory.ids() == tied(state)
+        }),
+    ];
+    if protocol.containers.len() > 1 {
+        all.push(Property::sometimes("two containers run at once", |_, state: &State| in_hands(state).len() > 1));
+    }
+    if any(|container| container.outlived) {
+        all.push(Property::sometimes("a child has outlived its init", |_, state: &State| {
+            (0..state.runs.len()).any(|of| state.alive(of, Role::Child) && !state.alive(of, Role::Init))
+        }));
+    }
+    if any(|container| container.patient) {
+        all.push(Property::sometimes("one is served that has waited for another", |_, state: &State| {
+            state.truth.arrivals.is_empty() && state.ledger.queue().is_empty() && served_late(state)
+        }));
+    }
+    if any(|container| container.way == Way::Both) {
+        all.push(Property::sometimes("a wrapper goes on with a caller's lease", |_, state: &State| {
+            state.truth.ties.iter().any(|tie| tie.grant.lease.by_caller && tie.expires.is_none() && !tie.bound)
+        }));
+    }
+    if protocol.reboot {
+        all.push(Property::sometimes("a container runs after a reboot", |_, state: &State| {
+            state.host.boot > 0 && !in_hands(state).is_empty()
+        }));
+    }
+    all
+}
+
+fn in_hands(state: &State) -> Vec<Grant> {
+    (0..state.runs.len()).filter_map(|of| state.in_hands(of)).collect()
+}
+
+fn tied(state: &State) -> ChipSet {
+    state.truth.ties.iter().fold(ChipSet::EMPTY, |chips, tie| chips.union(tie.grant.chips))
+}
+
+/// The later one of two has chips, and the first has none any more.
+fn served_late(state: &State) -> bool {
+    state.runs.len() > 1 && state.runs[0].start > 0 && state.runs[0].stage == Stage::Idle && state.in_hands(1).is_some()
+}
+
+fn pairs(grants: &[Grant]) -> impl Iterator<Item = (&Grant, &Grant)> {
+    grants.iter().enumerate().flat_map(|(at, one)| grants[..at].iter().map(move |other| (one, other)))
+}
+
+/// The grants of the leases that the ledger counts as live.
+fn live(protocol: &Protocol, state: &State) -> Vec<Grant> {
+    let cores = |lease: &lease::Lease| lease.cores.map(|run| (run.first(), run.len()));
+    let leases = protocol.lock_and_reap(state);
+    leases.leases().iter().map(|lease| Grant { lease: PROBE, chips: lease.chips, cores: cores(lease) }).collect()
+}
+
+/// Does a container that runs have its lease?
+fn is_bound(protocol: &Protocol, state: &State, of: usize) -> bool {
+    let Some(nodes) = state.in_hands(of) else { return true };
+    let ledger = protocol.lock_and_reap(state);
+    ledger.lease(&nodes.lease.text()).is_some_and(|lease| {
+        let own = lease.state == lease::State::Bound && lease.holder == state.name(of, Role::Init).holder();
+        own && lease.chips == nodes.chips && lease.cores == nodes.core_run() && lease.container == protocol.containers[of].id
+    })
+}
+
+fn tells_the_truth(protocol: &Protocol, state: &State) -> bool {
+    let ledger = protocol.lock_and_reap(state);
+    let same = |lease: &lease::Lease, tie: &Tie| {
+        let bound = lease.state == lease::State::Bound;
+        lease.id == tie.grant.lease.text() && lease.holder == tie.holder.holder() && bound == tie.bound && lease.chips == tie.grant.chips
+    };
+    let leases = ledger.leases().len() == state.truth.ties.len()
+        && ledger.leases().iter().zip(&state.truth.ties).all(|(lease, tie)| same(lease, tie));
+    let waiters = ledger.queue().iter().map(|waiter| &waiter.holder);
+    leases && waiters.eq(state.truth.arrivals.iter().map(|arrival| arrival.process.holder()).collect::<Vec<_>>().iter())
+}
+
+/// What a newcomer would get; in no case what somebody has.
+fn gets(protocol: &Protocol, state: &State, ledger: &Ledger, want: Want, waiter: Option<&str>) -> Result<bool, ()> {
+    let Decision::Granted(chips, share) = protocol.decide(ledger, want, waiter, None) else { return Ok(false) };
+    let grant = Grant { lease: PROBE, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())) };
+    if state.truth.ties.iter().any(|tie| tie.grant.meets(&grant)) {
+        return Err(());
+    }
+    let newcomer = Name { pid: 9, start: 9 };
+    let tie = Tie { grant, container: "newcomer", holder: newcomer, cgroup: None, expires: None, bound: false };
+    Ok((protocol.rules.claim)(&mut ledger.clone(), claimed(&tie, share)))
+}
+
+/// Does a newcomer get just what is free: each chip, all of them, a core?
+fn frees_what_is_free(protocol: &Protocol, state: &State) -> bool {
+    if !state.truth.arrivals.is_empty() {
+        return true;
+    }
+    let ledger = protocol.lock_and_reap(state);
+    let each = protocol.inventory.ids().iter().map(|id| Want::Ids([id].into_iter().collect()));
+    let sharing = protocol.containers.iter().any(|container| matches!(container.want, Want::Cores(_)));
+    let more = [Want::Any(1), Want::All].into_iter().chain(sharing.then_some(Want::Cores(1)));
+    each.chain(more).all(|want| gets(protocol, state, &ledger, want, None) == Ok(state.truth.can_be_had(want, &protocol.inventory)))
+}
+
+/// A newcomer gets nothing while somebody waits, and of those who wait the first gets what there is.
+fn keeps_the_order(protocol: &Protocol, state: &State) -> bool {
+    if state.truth.out_of_turn {
+        return false;
+    }
+    let mut waiters = state.truth.arrivals.iter().map(|arrival| arrival.of);
+    let Some(first) = waiters.next() else { return true };
+    let ledger = protocol.lock_and_reap(state);
+    let served = |of: usize| {
+        let run = &state.runs[of];
+        let id = LeaseId { of, start: run.start, by_caller: run.by_caller }.text();
+        gets(protocol, state, &ledger, protocol.containers[of].want, Some(&id))
+    };
+    let newcomer = gets(protocol, state, &ledger, Want::Any(1), None);
+    newcomer == Ok(false)
+        && served(first) == Ok(state.truth.can_be_had(protocol.containers[first].want, &protocol.inventory))
+        && waiters.all(|later| served(later) == Ok(false))
+}
