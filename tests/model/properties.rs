@@ -6,7 +6,7 @@ use neuron_container_runtime::request::Want;
 use stateright::Property;
 
 use crate::host::Name;
-use crate::protocol::{Protocol, Role, Stage, State, Way};
+use crate::protocol::{Protocol, Role, Run, Stage, State};
 use crate::steps::{Decision, claimed};
 use crate::truth::{Grant, LeaseId, Tie};
 
@@ -26,44 +26,49 @@ pub(crate) const TURN: &str = "who came first is served first, and nobody waits 
 /// Who asks just to see whether he would get it.
 const PROBE: LeaseId = LeaseId { of: usize::MAX, start: 0, by_caller: false };
 
+/// A model that reaches this says something.
+pub(crate) const ONE_RUNS: &str = "a container runs";
+pub(crate) const TWO_RUN: &str = "two containers run at once";
+pub(crate) const ALL_HELD: &str = "every chip is held and nobody runs";
+pub(crate) const ORPHAN: &str = "a child has outlived its init";
+pub(crate) const SERVED: &str = "one is served that has waited for another";
+pub(crate) const GONE_ON: &str = "a wrapper goes on with a caller's lease";
+pub(crate) const REBOOTED: &str = "a container runs after a reboot";
+pub(crate) const SHARED: &str = "two containers share a chip";
+pub(crate) const TOO_LATE: &str = "a hook comes when its lease has gone";
+
 pub(crate) fn of(protocol: &Protocol) -> Vec<Property<Protocol>> {
-    let any = |asked: fn(&crate::protocol::Container) -> bool| protocol.containers.iter().any(asked);
-    let mut all = vec![
+    let always = [
         Property::always(ALONE, |_, state: &State| pairs(&in_hands(state)).all(|(one, other)| !one.meets(other))),
         Property::always(APART, |protocol: &Protocol, state: &State| pairs(&live(protocol, state)).all(|(one, other)| !one.meets(other))),
         Property::always(BOUND, |protocol, state: &State| (0..state.runs.len()).all(|of| is_bound(protocol, state, of))),
         Property::always(TRUE, tells_the_truth),
         Property::always(FREE, frees_what_is_free),
         Property::always(TURN, keeps_the_order),
-        Property::sometimes("a container runs", |_, state: &State| !in_hands(state).is_empty()),
-        Property::sometimes("every chip is held and nobody runs", |protocol, state: &State| {
+    ];
+    let sometimes = [
+        Property::sometimes(ONE_RUNS, |_, state: &State| !in_hands(state).is_empty()),
+        Property::sometimes(TWO_RUN, |_, state: &State| in_hands(state).len() > 1),
+        Property::sometimes(ALL_HELD, |protocol: &Protocol, state: &State| {
             in_hands(state).is_empty() && protocol.inventory.ids() == tied(state)
         }),
-    ];
-    if protocol.containers.len() > 1 {
-        all.push(Property::sometimes("two containers run at once", |_, state: &State| in_hands(state).len() > 1));
-    }
-    if any(|container| container.outlived) {
-        all.push(Property::sometimes("a child has outlived its init", |_, state: &State| {
+        Property::sometimes(ORPHAN, |_, state: &State| {
             (0..state.runs.len()).any(|of| state.alive(of, Role::Child) && !state.alive(of, Role::Init))
-        }));
-    }
-    if any(|container| container.patient) {
-        all.push(Property::sometimes("one is served that has waited for another", |_, state: &State| {
-            state.truth.arrivals.is_empty() && state.ledger.queue().is_empty() && served_late(state)
-        }));
-    }
-    if any(|container| container.way == Way::Both) {
-        all.push(Property::sometimes("a wrapper goes on with a caller's lease", |_, state: &State| {
+        }),
+        Property::sometimes(SERVED, |_, state: &State| state.truth.arrivals.is_empty() && served_late(state)),
+        Property::sometimes(GONE_ON, |_, state: &State| {
             state.truth.ties.iter().any(|tie| tie.grant.lease.by_caller && tie.expires.is_none() && !tie.bound)
-        }));
-    }
-    if protocol.reboot {
-        all.push(Property::sometimes("a container runs after a reboot", |_, state: &State| {
-            state.host.boot > 0 && !in_hands(state).is_empty()
-        }));
-    }
-    all
+        }),
+        Property::sometimes(REBOOTED, |_, state: &State| state.host.boot > 0 && !in_hands(state).is_empty()),
+        Property::sometimes(SHARED, |_, state: &State| {
+            pairs(&in_hands(state)).any(|(one, other)| !one.chips.intersection(other.chips).is_empty())
+        }),
+        Property::sometimes(TOO_LATE, |_, state: &State| {
+            let late = |run: &Run| run.nodes.is_some_and(|nodes| state.truth.tie(nodes.lease).is_none());
+            state.runs.iter().any(|run| matches!(run.stage, Stage::Looked(_)) && late(run))
+        }),
+    ];
+    always.into_iter().chain(sometimes.into_iter().filter(|reached| protocol.reaches.contains(&reached.name))).collect()
 }
 
 fn in_hands(state: &State) -> Vec<Grant> {

@@ -60,6 +60,8 @@ pub(crate) struct Protocol {
     pub(crate) zombies: bool,
     /// Are bundles run again as the last run left them?
     pub(crate) raw: bool,
+    /// What is to be seen in some state, by the names in `properties`.
+    pub(crate) reaches: &'static [&'static str],
 }
 
 impl Protocol {
@@ -76,7 +78,18 @@ impl Protocol {
             node: None,
         };
         let inventory = Inventory { chips: ids.iter().map(chip).collect(), instance_type: None, driver_version: None };
-        Self { containers, inventory, rules: REAL, starts: 1, reboot: false, clock: 0, reuse: false, zombies: false, raw: false }
+        Self {
+            containers,
+            inventory,
+            rules: REAL,
+            starts: 1,
+            reboot: false,
+            clock: 0,
+            reuse: false,
+            zombies: false,
+            raw: false,
+            reaches: &[properties::ONE_RUNS],
+        }
     }
 }
 

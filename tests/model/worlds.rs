@@ -6,26 +6,113 @@ use neuron_container_runtime::chip::{ChipId, ChipSet};
 use neuron_container_runtime::request::Want;
 use stateright::{Checker, Model};
 
+use crate::properties::{ALL_HELD, GONE_ON, ONE_RUNS, ORPHAN, REBOOTED, SERVED, SHARED, TOO_LATE, TWO_RUN};
 use crate::protocol::{Container, Protocol, Way};
 
 /// A container that asks for these by the wrapper, does not wait, and has a pid namespace of its own.
-pub(crate) fn container(id: &'static str, bundle: usize, want: Want) -> Container {
+fn container(id: &'static str, bundle: usize, want: Want) -> Container {
     Container { id, bundle, want, way: Way::Wrapper, patient: false, outlived: false, anonymous: false }
 }
 
-pub(crate) fn ids(first: u32, len: u32) -> Want {
+fn ids(first: u32, len: u32) -> Want {
     Want::Ids(ChipSet::run(ChipId::new(first).unwrap(), len).unwrap())
 }
 
+/// Pids come again, and the dead stay zombies for a while.
+pub(crate) fn pids_come_again() -> Protocol {
+    let containers = vec![container("a", 0, Want::Any(1)), container("b", 1, ids(0, 1))];
+    Protocol { reuse: true, zombies: true, reaches: &[ONE_RUNS, TWO_RUN, ALL_HELD, TOO_LATE], ..Protocol::new(2, containers) }
+}
+
+/// Two take turns with the one chip; bundles are run again.
+pub(crate) fn started_again() -> Protocol {
+    let containers = vec![container("a", 0, Want::All), container("b", 1, Want::Any(1))];
+    Protocol { starts: 2, raw: true, reuse: true, ..Protocol::new(1, containers) }
+}
+
+/// Children outlive their init, in a cgroup that another container of the same id has too.
+pub(crate) fn outlived() -> Protocol {
+    let outlived = |bundle, want| Container { outlived: true, ..container("a", bundle, want) };
+    let containers = vec![outlived(0, Want::Any(1)), outlived(1, Want::Any(2))];
+    Protocol { zombies: true, reaches: &[ONE_RUNS, ORPHAN, TOO_LATE], ..Protocol::new(2, containers) }
+}
+
+/// Callers hold leases for a while: Podman's with and without the wrapper.
+pub(crate) fn callers() -> Protocol {
+    let both = Container { way: Way::Both, ..container("a", 0, Want::Any(1)) };
+    let podman = Container { way: Way::Precreate, anonymous: true, ..container("b", 1, ids(0, 1)) };
+    Protocol { clock: 1, reaches: &[ONE_RUNS, TWO_RUN, ALL_HELD, GONE_ON, TOO_LATE], ..Protocol::new(2, vec![both, podman]) }
+}
+
+/// Two runtimes begin one container from one bundle, again and again.
+pub(crate) fn one_bundle() -> Protocol {
+    let containers = vec![container("a", 0, Want::Any(1)), container("a", 0, Want::Any(1))];
+    Protocol { raw: true, starts: 2, reaches: &[ONE_RUNS, ALL_HELD, TOO_LATE], ..Protocol::new(2, containers) }
+}
+
+/// The host is rebooted: pids and start times come again, and a ledger that a disk has kept.
+pub(crate) fn rebooted() -> Protocol {
+    let containers = vec![container("a", 0, Want::Any(1)), container("b", 1, Want::All)];
+    Protocol { starts: 2, reboot: true, reuse: true, reaches: &[ONE_RUNS, REBOOTED], ..Protocol::new(1, containers) }
+}
+
+/// Two wait for a third.
+pub(crate) fn in_line() -> Protocol {
+    let waits = |id, bundle| Container { patient: true, ..container(id, bundle, Want::All) };
+    let containers = vec![container("a", 0, Want::Any(1)), waits("b", 1), waits("c", 2)];
+    Protocol { clock: 2, reaches: &[ONE_RUNS, SERVED], ..Protocol::new(1, containers) }
+}
+
+/// Two share a chip of which a third wants the whole.
+pub(crate) fn sharing() -> Protocol {
+    let containers = vec![container("a", 0, Want::Cores(1)), container("b", 1, Want::Cores(1)), container("c", 2, ids(0, 1))];
+    Protocol { reaches: &[ONE_RUNS, TWO_RUN, SHARED, ALL_HELD], ..Protocol::new(1, containers) }
+}
+
 /// Checks all there is to check, and says how much that was.
-fn holds(name: &str, protocol: Protocol) {
+fn holds(protocol: Protocol) {
     let began = Instant::now();
     let checker = protocol.checker().threads(2).spawn_dfs().join();
-    eprintln!("{name}: {} states in {:.1?}", checker.unique_state_count(), began.elapsed());
+    eprintln!("{} states, {:.1?}", checker.unique_state_count(), began.elapsed());
     checker.assert_properties();
 }
 
 #[test]
-fn two_containers_start_and_die() {
-    holds("two", Protocol::new(2, vec![container("a", 0, Want::Any(1)), container("b", 1, Want::Any(1))]));
+fn the_lease_holds_where_pids_come_again() {
+    holds(pids_come_again());
+}
+
+#[test]
+fn the_lease_holds_where_containers_are_started_again() {
+    holds(started_again());
+}
+
+#[test]
+fn the_lease_holds_where_children_outlive_their_init() {
+    holds(outlived());
+}
+
+#[test]
+fn the_lease_holds_where_callers_hold_it_for_a_while() {
+    holds(callers());
+}
+
+#[test]
+fn the_lease_holds_where_two_run_one_bundle() {
+    holds(one_bundle());
+}
+
+#[test]
+fn the_lease_holds_over_a_reboot() {
+    holds(rebooted());
+}
+
+#[test]
+fn waiters_are_served_in_order_of_arrival() {
+    holds(in_line());
+}
+
+#[test]
+fn cores_are_shared_and_chips_are_not() {
+    holds(sharing());
 }
