@@ -14,7 +14,7 @@ use crate::protocol::{Protocol, State};
 use crate::rules::{Binding, REAL, Rules, bind, choose};
 use crate::worlds::{callers, in_line, one_bundle, outlived, pids_come_again, rebooted, sharing, started_again};
 
-/// The shortest way to the fault is said.
+/// Looks for a state where the property does not hold, and says how it came about.
 fn breaks(rules: Rules, world: Protocol, property: &'static str) {
     let until = HasDiscoveries::AllOf(BTreeSet::from([property]));
     let checker = Protocol { rules, ..world }.checker().finish_when(until).spawn_bfs().join();

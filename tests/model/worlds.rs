@@ -47,7 +47,7 @@ pub(crate) fn callers() -> Protocol {
 /// Two runtimes begin one container from one bundle, again and again.
 pub(crate) fn one_bundle() -> Protocol {
     let containers = vec![container("a", 0, Want::Any(1)), container("a", 0, Want::Any(1))];
-    Protocol { raw: true, starts: 2, reaches: &[ONE_RUNS, ALL_HELD, TOO_LATE], ..Protocol::new(2, containers) }
+    Protocol { raw: true, reaches: &[ONE_RUNS, ALL_HELD, TOO_LATE], ..Protocol::new(2, containers) }
 }
 
 /// The host is rebooted: pids and start times come again, and a ledger that a disk has kept.
@@ -67,6 +67,50 @@ pub(crate) fn in_line() -> Protocol {
 pub(crate) fn sharing() -> Protocol {
     let containers = vec![container("a", 0, Want::Cores(1)), container("b", 1, Want::Cores(1)), container("c", 2, ids(0, 1))];
     Protocol { reaches: &[ONE_RUNS, TWO_RUN, SHARED, ALL_HELD], ..Protocol::new(1, containers) }
+}
+
+/// Three containers of different sizes, each killed in all ways.
+fn three_by_three() -> Protocol {
+    let containers = vec![container("a", 0, Want::Any(1)), container("b", 1, Want::Any(2)), container("c", 2, ids(0, 1))];
+    Protocol { reuse: true, zombies: true, reaches: &[ONE_RUNS, TWO_RUN, ALL_HELD, TOO_LATE], ..Protocol::new(3, containers) }
+}
+
+/// Each way of coming to a lease at once, and children that outlive.
+fn every_way() -> Protocol {
+    let wrapper = Container { outlived: true, ..container("a", 0, Want::Any(1)) };
+    let both = Container { way: Way::Both, anonymous: true, ..container("b", 1, ids(0, 1)) };
+    let podman = Container { way: Way::Precreate, ..container("c", 2, Want::Any(1)) };
+    let reaches = &[ONE_RUNS, TWO_RUN, ALL_HELD, ORPHAN, GONE_ON, TOO_LATE];
+    Protocol { clock: 1, reaches, ..Protocol::new(2, vec![wrapper, both, podman]) }
+}
+
+/// Two containers, each started twice, on a host that is rebooted, where pids come again.
+fn every_end() -> Protocol {
+    let wrapper = Container { outlived: true, ..container("a", 0, Want::Any(1)) };
+    let both = Container { way: Way::Both, ..container("b", 1, Want::Any(1)) };
+    let reaches = &[ONE_RUNS, TWO_RUN, ALL_HELD, ORPHAN, GONE_ON, REBOOTED, TOO_LATE];
+    Protocol { starts: 2, reboot: true, clock: 1, reuse: true, reaches, ..Protocol::new(2, vec![wrapper, both]) }
+}
+
+/// One bundle, begun by two runtimes twice and by another container.
+fn one_bundle_again() -> Protocol {
+    let containers = vec![container("a", 0, Want::Any(1)), container("a", 0, Want::Any(1))];
+    Protocol { raw: true, starts: 2, reuse: true, zombies: true, reaches: &[ONE_RUNS, ALL_HELD, TOO_LATE], ..Protocol::new(2, containers) }
+}
+
+/// Four in line, of whom one cannot wait; one asks by way of `precreate`.
+fn long_line() -> Protocol {
+    let waits = |id, bundle, want| Container { patient: true, ..container(id, bundle, want) };
+    let podman = Container { way: Way::Precreate, ..waits("b", 1, ids(0, 1)) };
+    let containers = vec![container("a", 0, Want::Any(1)), podman, waits("c", 2, Want::All), waits("d", 3, Want::Any(1))];
+    Protocol { clock: 2, reaches: &[ONE_RUNS, SERVED], ..Protocol::new(1, containers) }
+}
+
+/// Three share two chips with one that wants a whole one.
+fn much_sharing() -> Protocol {
+    let part = |id, bundle, cores| container(id, bundle, Want::Cores(cores));
+    let containers = vec![part("a", 0, 1), part("b", 1, 2), part("c", 2, 1), container("d", 3, Want::All)];
+    Protocol { reaches: &[ONE_RUNS, TWO_RUN, SHARED, ALL_HELD], ..Protocol::new(2, containers) }
 }
 
 /// Checks all there is to check, and says how much that was.
@@ -115,4 +159,40 @@ fn waiters_are_served_in_order_of_arrival() {
 #[test]
 fn cores_are_shared_and_chips_are_not() {
     holds(sharing());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn three_containers_on_three_chips() {
+    holds(three_by_three());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn every_way_to_a_lease_at_once() {
+    holds(every_way());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn every_end_of_a_process_and_a_reboot() {
+    holds(every_end());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn one_bundle_begun_four_times() {
+    holds(one_bundle_again());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn four_in_line() {
+    holds(long_line());
+}
+
+#[test]
+#[ignore = "minutes, in a release build"]
+fn four_on_two_shared_chips() {
+    holds(much_sharing());
 }
