@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::properties::{ALONE, APART, BOUND, FREE, TRUE, TURN};
 use crate::protocol::{Protocol, State};
 use crate::rules::{Binding, REAL, Rules, bind, choose};
-use crate::worlds::{callers, in_line, one_bundle, outlived, pids_come_again, rebooted, sharing, started_again};
+use crate::worlds::{by_hand, callers, in_line, one_bundle, outlived, pids_come_again, rebooted, sharing, started_again};
 
 /// Looks for a state where the property does not hold, and says how it came about.
 fn breaks(rules: Rules, world: Protocol, property: &'static str) {
@@ -188,6 +188,15 @@ fn a_choice_that_ignores_shared_leases_refuses_what_is_free() {
     };
     breaks(Rules { choose: exclusive, claim: blind, ..REAL }, sharing(), APART);
     breaks(Rules { choose: exclusive, claim: blind, ..REAL }, sharing(), ALONE);
+}
+
+#[test]
+fn a_choice_that_ignores_what_was_given_by_hand_refuses_what_is_free() {
+    let granted_only = |inventory: &Inventory, held: &[Held], want| {
+        let granted: Vec<Held> = held.iter().filter(|held| held.container != "b").cloned().collect();
+        choose(inventory, &granted, want)
+    };
+    breaks(Rules { choose: granted_only, ..REAL }, by_hand(), FREE);
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub(crate) const SERVED: &str = "one is served that has waited for another";
 pub(crate) const GONE_ON: &str = "a wrapper goes on with a caller's lease";
 pub(crate) const REBOOTED: &str = "a container runs after a reboot";
 pub(crate) const SHARED: &str = "two containers share a chip";
+pub(crate) const CONFLICT: &str = "a chip is granted to one and was given to another by hand";
 pub(crate) const TOO_LATE: &str = "a hook comes when its lease has gone";
 
 pub(crate) fn of(protocol: &Protocol) -> Vec<Property<Protocol>> {
@@ -62,6 +63,9 @@ pub(crate) fn of(protocol: &Protocol) -> Vec<Property<Protocol>> {
         Property::sometimes(REBOOTED, |_, state: &State| state.host.boot > 0 && !in_hands(state).is_empty()),
         Property::sometimes(SHARED, |_, state: &State| {
             pairs(&in_hands(state)).any(|(one, other)| !one.chips.intersection(other.chips).is_empty())
+        }),
+        Property::sometimes(CONFLICT, |_, state: &State| {
+            pairs(&in_hands(state)).any(|(one, other)| one.overlaps(other) && one.adopted != other.adopted)
         }),
         Property::sometimes(TOO_LATE, |_, state: &State| {
             let late = |run: &Run| run.nodes.is_some_and(|nodes| state.truth.tie(nodes.lease).is_none());
@@ -92,12 +96,16 @@ fn pairs(grants: &[Grant]) -> impl Iterator<Item = (&Grant, &Grant)> {
 fn live(protocol: &Protocol, state: &State) -> Vec<Grant> {
     let cores = |lease: &lease::Lease| lease.cores.map(|run| (run.first(), run.len()));
     let leases = protocol.lock_and_reap(state);
-    leases.leases().iter().map(|lease| Grant { lease: PROBE, chips: lease.chips, cores: cores(lease) }).collect()
+    leases
+        .leases()
+        .iter()
+        .map(|lease| Grant { lease: PROBE, chips: lease.chips, cores: cores(lease), adopted: lease.mode == lease::Mode::Adopted })
+        .collect()
 }
 
 /// Does a container that runs have its lease?
 fn is_bound(protocol: &Protocol, state: &State, of: usize) -> bool {
-    let Some(nodes) = state.in_hands(of) else { return true };
+    let Some(nodes) = state.in_hands(of).filter(|nodes| !nodes.adopted) else { return true };
     let ledger = protocol.lock_and_reap(state);
     ledger.lease(&nodes.lease.text()).is_some_and(|lease| {
         let own = lease.state == lease::State::Bound && lease.holder == state.name(of, Role::Init).holder();
@@ -120,8 +128,8 @@ fn tells_the_truth(protocol: &Protocol, state: &State) -> bool {
 /// What a newcomer would get; in no case what somebody has.
 fn gets(protocol: &Protocol, state: &State, ledger: &Ledger, want: Want, waiter: Option<&str>) -> Result<bool, ()> {
     let Decision::Granted(chips, share) = protocol.decide(ledger, want, waiter, None) else { return Ok(false) };
-    let grant = Grant { lease: PROBE, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())) };
-    if state.truth.ties.iter().any(|tie| tie.grant.meets(&grant)) {
+    let grant = Grant { lease: PROBE, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())), adopted: false };
+    if state.truth.ties.iter().any(|tie| tie.grant.overlaps(&grant)) {
         return Err(());
     }
     let newcomer = Name { pid: 9, start: 9 };

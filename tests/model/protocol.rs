@@ -40,6 +40,8 @@ pub(crate) struct Container {
     pub(crate) outlived: bool,
     /// Can `precreate` not tell its id?
     pub(crate) anonymous: bool,
+    /// Has somebody else given it the chips that it wants?
+    pub(crate) adopted: bool,
 }
 
 /// The model, and its bounds.

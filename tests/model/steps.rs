@@ -30,7 +30,11 @@ impl Protocol {
             Step::Edit(of) => self.edit(state, of),
             Step::Exec(of) => self.exec(state, of),
             Step::Look(of) => look(state, of),
-            Step::Bind(of) => state.runs[of].stage = if self.bind(state, of) { Stage::Ready } else { Stage::Failed },
+            Step::Bind(of) => {
+                // Nothing stops a container whose lease only records what somebody else gave.
+                let goes_on = self.bind(state, of) || self.containers[of].adopted;
+                state.runs[of].stage = if goes_on { Stage::Ready } else { Stage::Failed };
+            }
             Step::BindUnheard(of) => {
                 self.bind(state, of);
                 state.runs[of].stage = Stage::Failed;
@@ -142,7 +146,10 @@ impl Protocol {
         let (id, now) = (lease.text(), state.host.clock);
         let joined = if let Stage::Waiting(since) = run.stage { Some(since) } else { None };
         let mut ledger = self.lock_and_reap(state);
-        let decision = self.decide(&ledger, container.want, joined.map(|_| id.as_str()), run.bore);
+        let decision = match container.want {
+            Want::Ids(chips) if container.adopted => Decision::Granted(chips, None),
+            want => self.decide(&ledger, want, joined.map(|_| id.as_str()), run.bore),
+        };
         if matches!(decision, Decision::NotYet) && joined.map_or(container.patient, |since| now <= since) {
             if joined.is_some() {
                 return None;
@@ -173,7 +180,7 @@ impl Protocol {
     fn grant(&self, state: &mut State, of: usize, lease: LeaseId, decision: &Decision, ledger: &mut Ledger) -> bool {
         let Decision::Granted(chips, share) = *decision else { return false };
         let container = &self.containers[of];
-        let grant = Grant { lease, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())) };
+        let grant = Grant { lease, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())), adopted: container.adopted };
         let (holder, expires) = if lease.by_caller {
             // Whose parent has died is pid 1's child.
             let caller = state.host.at(pid(of, Role::Caller)).map_or(PID_1, |caller| caller.name);
@@ -249,7 +256,11 @@ pub(crate) fn claimed(tie: &Tie, share: Option<Share>) -> Lease {
         chips: tie.grant.chips,
         cores: tie.grant.core_run(),
         lnc: share.map(|share| share.lnc),
-        mode: if share.is_some() { Mode::Shared } else { Mode::Exclusive },
+        mode: match share {
+            Some(_) => Mode::Shared,
+            None if tie.grant.adopted => Mode::Adopted,
+            None => Mode::Exclusive,
+        },
         state: neuron_container_runtime::lease::State::Claimed,
         holder: tie.holder.holder(),
         cgroup: tie.cgroup.map(str::to_owned),

@@ -34,11 +34,17 @@ pub(crate) struct Grant {
     pub(crate) chips: ChipSet,
     /// First and number, where it is a part of the chips.
     pub(crate) cores: Option<(u32, u32)>,
+    /// Did somebody else give it?
+    pub(crate) adopted: bool,
 }
 
 impl Grant {
-    /// Must both not be in use at once?
+    /// Must both not be in use at once (I1)?
     pub(crate) fn meets(&self, other: &Self) -> bool {
+        !self.adopted && !other.adopted && self.overlaps(other)
+    }
+
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (self.cores, other.cores) {
             (Some((first, len)), Some((start, count))) => first < start + count && start < first + len,
             _ => !self.chips.intersection(other.chips).is_empty(),
@@ -98,7 +104,7 @@ impl Truth {
 
     /// Somebody is served.
     pub(crate) fn serve(&mut self, of: usize, tie: Tie) {
-        self.out_of_turn |= self.arrivals.first().is_some_and(|first| first.of != of);
+        self.out_of_turn |= !tie.grant.adopted && self.arrivals.first().is_some_and(|first| first.of != of);
         self.leave(of);
         self.ties.push(tie);
     }

@@ -6,12 +6,12 @@ use neuron_container_runtime::chip::{ChipId, ChipSet};
 use neuron_container_runtime::request::Want;
 use stateright::{Checker, Model};
 
-use crate::properties::{ALL_HELD, GONE_ON, ONE_RUNS, ORPHAN, REBOOTED, SERVED, SHARED, TOO_LATE, TWO_RUN};
+use crate::properties::{ALL_HELD, CONFLICT, GONE_ON, ONE_RUNS, ORPHAN, REBOOTED, SERVED, SHARED, TOO_LATE, TWO_RUN};
 use crate::protocol::{Container, Protocol, Way};
 
 /// A container that asks for these by the wrapper, does not wait, and has a pid namespace of its own.
 fn container(id: &'static str, bundle: usize, want: Want) -> Container {
-    Container { id, bundle, want, way: Way::Wrapper, patient: false, outlived: false, anonymous: false }
+    Container { id, bundle, want, way: Way::Wrapper, patient: false, outlived: false, anonymous: false, adopted: false }
 }
 
 fn ids(first: u32, len: u32) -> Want {
@@ -61,6 +61,13 @@ pub(crate) fn in_line() -> Protocol {
     let waits = |id, bundle| Container { patient: true, ..container(id, bundle, Want::All) };
     let containers = vec![container("a", 0, Want::Any(1)), waits("b", 1), waits("c", 2)];
     Protocol { clock: 2, reaches: &[ONE_RUNS, SERVED], ..Protocol::new(1, containers) }
+}
+
+/// One is given a chip by hand that others ask for.
+pub(crate) fn by_hand() -> Protocol {
+    let adopted = Container { adopted: true, ..container("b", 1, ids(0, 1)) };
+    let reaches = &[ONE_RUNS, TWO_RUN, CONFLICT, ALL_HELD, TOO_LATE];
+    Protocol { reaches, ..Protocol::new(2, vec![container("a", 0, Want::Any(1)), adopted]) }
 }
 
 /// Two share a chip of which a third wants the whole.
@@ -154,6 +161,11 @@ fn the_lease_holds_over_a_reboot() {
 #[test]
 fn waiters_are_served_in_order_of_arrival() {
     holds(in_line());
+}
+
+#[test]
+fn chips_that_were_given_by_hand_are_not_granted() {
+    holds(by_hand());
 }
 
 #[test]
