@@ -17,6 +17,20 @@ pub(crate) struct Name {
 }
 
 impl Name {
+    /// Of a container's own: by how often it has been started in this boot.
+    pub(crate) fn own(pid: i32, starts: u8) -> Self {
+        Self { pid, start: u64::from(starts) * 2 }
+    }
+
+    /// Of a stranger with the same pid, after this start's own process.
+    pub(crate) fn strangers(pid: i32, starts: u8) -> Self {
+        Self { pid, start: u64::from(starts) * 2 + 1 }
+    }
+
+    pub(crate) fn is_strangers(self) -> bool {
+        self.start % 2 == 1
+    }
+
     pub(crate) fn holder(self) -> Holder {
         Holder { pid: self.pid, start: self.start, pidns: PIDNS }
     }

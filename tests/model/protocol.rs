@@ -170,9 +170,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The start time of the processes of this container's present start; a stranger's is later by one.
+    /// A process of this container's present start.
     pub(crate) fn name(&self, of: usize, role: Role) -> Name {
-        Name { pid: pid(of, role), start: u64::from(self.runs[of].in_boot) * 2 }
+        Name::own(pid(of, role), self.runs[of].in_boot)
     }
 
     pub(crate) fn alive(&self, of: usize, role: Role) -> bool {
@@ -287,7 +287,7 @@ impl Protocol {
         let vacant = |role| state.host.at(pid(of, role)).is_none();
         match run.stage {
             Stage::Idle => {
-                let stranger = state.host.at(pid(of, Role::Caller)).is_some_and(|caller| caller.name.start % 2 == 1);
+                let stranger = state.host.at(pid(of, Role::Caller)).is_some_and(|caller| caller.name.is_strangers());
                 if run.start < self.starts && vacant(Role::Runtime) && vacant(Role::Init) && !stranger {
                     steps.push(Step::Begin(of));
                 }

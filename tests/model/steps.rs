@@ -47,7 +47,7 @@ impl Protocol {
             Step::Collect(pid) => state.host.remove(pid),
             Step::Reuse(pid) => {
                 let of = state.runs.get(usize::try_from(pid / 10).ok()?.checked_sub(1)?)?;
-                state.host.spawn(Name { pid, start: u64::from(of.in_boot) * 2 + 1 }, None);
+                state.host.spawn(Name::strangers(pid, of.in_boot), None);
             }
             Step::Tick => state.host.clock += 1,
             Step::Reboot => {
@@ -183,8 +183,8 @@ impl Protocol {
         let grant = Grant { lease, chips, cores: share.map(|share| (share.cores.first(), share.cores.len())), adopted: container.adopted };
         let (holder, expires) = if lease.by_caller {
             // Whose parent has died is pid 1's child.
-            let caller = state.host.at(pid(of, Role::Caller)).map_or(PID_1, |caller| caller.name);
-            (caller, Some(state.host.clock))
+            let caller = state.host.at(pid(of, Role::Caller)).filter(|process| !process.name.is_strangers());
+            (caller.map_or(PID_1, |caller| caller.name), Some(state.host.clock))
         } else {
             (state.name(of, Role::Runtime), None)
         };

@@ -88,7 +88,7 @@ fn every_way() -> Protocol {
     let both = Container { way: Way::Both, anonymous: true, ..container("b", 1, ids(0, 1)) };
     let podman = Container { way: Way::Precreate, ..container("c", 2, Want::Any(1)) };
     let reaches = &[ONE_RUNS, TWO_RUN, ALL_HELD, ORPHAN, GONE_ON, TOO_LATE];
-    Protocol { clock: 1, reaches, ..Protocol::new(2, vec![wrapper, both, podman]) }
+    Protocol { clock: 1, reuse: true, reaches, ..Protocol::new(2, vec![wrapper, both, podman]) }
 }
 
 /// Two containers, each started twice, on a host that is rebooted, where pids come again.
