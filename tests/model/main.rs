@@ -1,4 +1,14 @@
-//! A model of the lease protocol.
+//! A model of the life of a lease (design.md, I1 to I3), checked in every state that it can come to.
+//!
+//! The ledger's transitions and the choice of chips are the program's own (`lease`, `select`, `cores`); around them a tiny host, where
+//! containers begin, are killed at any step, outlive their init, wait in line, get the pids of the dead, are rebooted. Beside the ledger
+//! the model keeps what is *true* (`truth.rs`), and judges the ledger by that. `mutants.rs` shows that it can fail.
+//!
+//! Not in it: the lock and the file (what is done under the lock is one step), `/dev` and the edit of the spec, how waiters are woken,
+//! other pid namespaces, what cannot be read. The order of steps and `Processes::life` are retold, for they touch the host.
+//!
+//! The small models, some 200,000 states, are always checked. The large ones (STATES) by hand:
+//! `cargo test --release --test model -- --ignored --nocapture --test-threads=1`
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "what fails here fails a test; what a model comes to is said")]
 
 mod host;

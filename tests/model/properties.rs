@@ -8,7 +8,7 @@ use stateright::Property;
 use crate::host::Name;
 use crate::protocol::{Protocol, Role, Run, Stage, State};
 use crate::steps::{Decision, claimed};
-use crate::truth::{Grant, LeaseId, Tie};
+use crate::truth::{Arrival, Grant, LeaseId, Tie};
 
 /// I1, of the containers that run.
 pub(crate) const ALONE: &str = "I1: no two containers that run have a chip or a core in common";
@@ -26,12 +26,12 @@ pub(crate) const TURN: &str = "who came first is served first, and nobody waits 
 /// Who asks just to see whether he would get it.
 const PROBE: LeaseId = LeaseId { of: usize::MAX, start: 0, by_caller: false };
 
-/// A model that reaches this says something.
+// A model that reaches these says something.
 pub(crate) const ONE_RUNS: &str = "a container runs";
 pub(crate) const TWO_RUN: &str = "two containers run at once";
 pub(crate) const ALL_HELD: &str = "every chip is held and nobody runs";
 pub(crate) const ORPHAN: &str = "a child has outlived its init";
-pub(crate) const SERVED: &str = "one is served that has waited for another";
+pub(crate) const SERVED: &str = "the first of two that wait can have what he waits for";
 pub(crate) const GONE_ON: &str = "a wrapper goes on with a caller's lease";
 pub(crate) const REBOOTED: &str = "a container runs after a reboot";
 pub(crate) const SHARED: &str = "two containers share a chip";
@@ -56,7 +56,10 @@ pub(crate) fn of(protocol: &Protocol) -> Vec<Property<Protocol>> {
         Property::sometimes(ORPHAN, |_, state: &State| {
             (0..state.runs.len()).any(|of| state.alive(of, Role::Child) && !state.alive(of, Role::Init))
         }),
-        Property::sometimes(SERVED, |_, state: &State| state.truth.arrivals.is_empty() && served_late(state)),
+        Property::sometimes(SERVED, |protocol: &Protocol, state: &State| {
+            let has_come = |first: &Arrival| state.truth.can_be_had(protocol.containers[first.of].want, &protocol.inventory);
+            state.truth.arrivals.len() > 1 && state.truth.arrivals.first().is_some_and(has_come)
+        }),
         Property::sometimes(GONE_ON, |_, state: &State| {
             state.truth.ties.iter().any(|tie| tie.grant.lease.by_caller && tie.expires.is_none() && !tie.bound)
         }),
@@ -81,11 +84,6 @@ fn in_hands(state: &State) -> Vec<Grant> {
 
 fn tied(state: &State) -> ChipSet {
     state.truth.ties.iter().fold(ChipSet::EMPTY, |chips, tie| chips.union(tie.grant.chips))
-}
-
-/// The later one of two has chips, and the first has none any more.
-fn served_late(state: &State) -> bool {
-    state.runs.len() > 1 && state.runs[0].start > 0 && state.runs[0].stage == Stage::Idle && state.in_hands(1).is_some()
 }
 
 fn pairs(grants: &[Grant]) -> impl Iterator<Item = (&Grant, &Grant)> {
