@@ -53,7 +53,7 @@ pub(crate) fn one_bundle() -> Protocol {
 /// The host is rebooted: pids and start times come again, and a ledger that a disk has kept.
 pub(crate) fn rebooted() -> Protocol {
     let containers = vec![container("a", 0, Want::Any(1)), container("b", 1, Want::All)];
-    Protocol { starts: 2, reboot: true, reuse: true, reaches: &[ONE_RUNS, REBOOTED], ..Protocol::new(1, containers) }
+    Protocol { starts: 2, reboot: true, reaches: &[ONE_RUNS, REBOOTED], ..Protocol::new(1, containers) }
 }
 
 /// Two wait for a third.
