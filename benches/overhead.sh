@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # What this tool costs, as ratios of medians in one run to programs of the same build that do nothing but the unavoidable.
 #
-# As root: device nodes are made. Needs hyperfine 1.19 or newer (cargo install hyperfine), jq and time. RUNS sets the runs of each command (500).
+# In rounds, each with all commands: a machine that is slow for a while is so for all of them. The median round counts.
+#
+# As root: device nodes are made. Needs hyperfine 1.19 or newer (cargo install hyperfine), jq and time. RUNS sets the runs of each command in a round (50), ROUNDS the rounds (15).
 set -euo pipefail
 unset RUST_BACKTRACE NEURON_HOST_ROOT
 cd "$(dirname "$0")/.."
-runs=${RUNS:-500}
+runs=${RUNS:-50}
+rounds=${ROUNDS:-15}
 for tool in hyperfine jq time; do
     type -P "$tool" >/dev/null || { echo "overhead.sh needs $tool" >&2; exit 1; }
 done
@@ -67,14 +70,16 @@ hook=(./neuron-container-hook createRuntime --lease l "${nodes[@]}" --rootfs "$w
 cp full.json sixtyfour/run/neuron-container-runtime/ledger.json
 # The same preparation before each, so that none runs on warmer caches than the others.
 prepare='cp four.json ask/config.json; cp claimed.json sixteen/run/neuron-container-runtime/ledger.json'
-NEURON_SETTINGS=$work/sixteen.toml hyperfine --shell=none --warmup 50 --runs "$runs" --export-json times.json --style none \
-    --input state.json --prepare "sh -c '$prepare'" \
-    -n exec-only './exec-only ./empty create --bundle plain c' \
-    -n 'no request' './neuron-container-runtime create --bundle plain c' \
-    -n claim './neuron-container-runtime create --bundle ask c' \
-    -n empty './empty' \
-    -n bind "${hook[*]}" \
-    -n status "./neuron-ctk --settings $work/sixtyfour.toml status" >/dev/null
+for round in $(seq "$rounds"); do
+    NEURON_SETTINGS=$work/sixteen.toml hyperfine --shell=none --warmup 5 --runs "$runs" --export-json "times-$round.json" --style none \
+        --input state.json --prepare "sh -c '$prepare'" \
+        -n exec-only './exec-only ./empty create --bundle plain c' \
+        -n 'no request' './neuron-container-runtime create --bundle plain c' \
+        -n claim './neuron-container-runtime create --bundle ask c' \
+        -n empty './empty' \
+        -n bind "${hook[*]}" \
+        -n status "./neuron-ctk --settings $work/sixtyfour.toml status" >/dev/null 2>hyperfine.log || { cat hyperfine.log >&2; exit 1; }
+done
 
 rm sixtyfour/run/neuron-container-runtime/ledger.json
 storm=$(for _ in 1 2 3 4 5 6 7 8 9; do NEURON_SETTINGS=$work/sixtyfour.toml ./storm ./neuron-container-runtime "$work" 64; done |
@@ -83,13 +88,14 @@ storm=$(for _ in 1 2 3 4 5 6 7 8 9; do NEURON_SETTINGS=$work/sixtyfour.toml ./st
 cp four.json ask/config.json
 memory=$(NEURON_SETTINGS=$work/sixteen.toml command time -f %M ./neuron-container-runtime create --bundle ask c 2>&1)
 
-jq -r --argjson storm "$storm" --argjson memory "$memory" --argjson size "$(stat -c %s neuron-ctk)" '
-    (.results | map({(.command): .median}) | add) as $t
-    | [["no request", $t["no request"] / $t["exec-only"], 1.2, "x exec-only"],
-       ["claim of 4 of 16 chips", $t.claim / $t["exec-only"], 2.0, "x exec-only"],
-       ["bind hook", $t.bind / $t.empty, 1.5, "x an empty program"],
-       ["status, 64 chips, 64 leases", $t.status / $t["exec-only"], 6, "x exec-only"],
+jq -rs --argjson storm "$storm" --argjson memory "$memory" --argjson size "$(stat -c %s neuron-ctk)" '
+    map(.results | map({(.command): .median}) | add) as $rounds
+    | def ratio(of; to): $rounds | map(of / to) | sort | .[length / 2 | floor];
+      [["no request", ratio(.["no request"]; .["exec-only"]), 1.2, "x exec-only"],
+       ["claim of 4 of 16 chips", ratio(.claim; .["exec-only"]), 2.0, "x exec-only"],
+       ["bind hook", ratio(.bind; .empty), 1.5, "x an empty program"],
+       ["status, 64 chips, 64 leases", ratio(.status; .["exec-only"]), 6, "x exec-only"],
        ["64 claims at once", $storm, 1.3, "x (64 single / 2 cores)"],
        ["peak memory of a claim", $memory / 1024, 3, "MiB"],
        ["release binary", $size / 1e6, 3, "MB"]]
-    | .[] | [.[0], (.[1] * 100 | round / 100), "(at most \(.[2]))", .[3]] | @tsv' times.json | column -t -s "$(printf '\t')"
+    | .[] | [.[0], (.[1] * 100 | round / 100), "(at most \(.[2]))", .[3]] | @tsv' times-*.json | column -t -s "$(printf '\t')"

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::claim::look;
 use crate::host::Host;
 use crate::lease::{Holder, Ledger, Life};
-use crate::process::Processes;
+use crate::process::{Processes, boot_seconds};
 
 /// How often to look where no event tells: for a lease that is held by a cgroup, by a process of another pid namespace, or for a time.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -84,7 +84,10 @@ impl<'a> Waiting<'a> {
                 Watch::Ended => return Ok(()),
             }
         }
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        // Who is before us may give up without its end, too: it may be stopped. `until` is in whole seconds.
+        let now = boot_seconds()?;
+        let given_up = ledger.before(Some(id)).iter().map(|waiter| Duration::from_secs(waiter.until.saturating_sub(now).saturating_add(1)));
+        let left = given_up.chain([self.deadline.saturating_duration_since(Instant::now())]).min().unwrap_or_default();
         let limit = if quiet { left.min(LOOK_AGAIN) } else { left };
         let mut fds: Vec<_> = ends.iter().map(|end| PollFd::new(end.as_fd(), PollFlags::POLLIN)).collect();
         fds.push(PollFd::new(self.ledger_changes.as_fd(), PollFlags::POLLIN));

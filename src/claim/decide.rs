@@ -79,6 +79,7 @@ impl Case<'_> {
             }
             Ask::Given { nodes, chips, exclusive } => {
                 let env = if *exclusive {
+                    in_line(turn, Want::Ids(*chips), self.inventory)?;
                     note(self.choose(Want::Ids(*chips), &held)?.0);
                     terms(self.inventory, *chips, None, &self.wishes(naming_of(self.inventory, nodes), &env)?)?.env
                 } else {

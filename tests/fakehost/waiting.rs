@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::call::{Call, Running};
 use crate::host::{FakeHost, listing, wait_until};
-use crate::specs::{annotated, asking, env_asking, nodes, with_env};
+use crate::specs::{annotated, asking, env_asking, given, nodes, with_env};
 
 fn waiting(ask: &str, wait: &str) -> Value {
     annotated(&[("aws.amazon.com/neuron", ask), ("aws.amazon.com/neuron.wait", wait)])
@@ -80,6 +80,36 @@ fn a_waiter_that_is_killed_holds_nobody_up() {
     // Chip 8 was free all the time.
     assert_eq!(chips(&modest.finish().ok()), [8]);
     assert!(first.init().alive());
+}
+
+/// A process that is stopped neither gives up nor ends.
+#[test]
+fn a_waiter_that_is_stopped_holds_nobody_up_longer_than_it_would_wait() {
+    let host = FakeHost::trn1();
+    let first = host.begin("first", &asking("id:0-7"));
+    let greedy = begins_to_wait(&host, "greedy", &waiting("all", "1s"));
+    let stopped = nix::unistd::Pid::from_raw(i32::try_from(greedy.pid()).unwrap());
+    nix::sys::signal::kill(stopped, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let began = Instant::now();
+    let modest = begins_to_wait(&host, "modest", &waiting("1", "60s"));
+    assert_eq!(chips(&modest.finish().ok()), [8]);
+    assert!(began.elapsed() < Duration::from_secs(30), "it waited until its own time was up");
+    nix::sys::signal::kill(stopped, nix::sys::signal::Signal::SIGCONT).unwrap();
+    assert!(greedy.finish().refusal().starts_with("waited 1s: asked for all 16 Neuron chips"));
+    assert!(first.init().alive());
+}
+
+/// With `manual-devices = "exclusive"` nodes given by hand are a request, and wait their turn like any other.
+#[test]
+fn a_request_by_nodes_is_refused_while_others_wait() {
+    let host = FakeHost::trn1();
+    host.settings("manual-devices = \"exclusive\"");
+    let first = host.begin("first", &asking("id:0-7"));
+    let patient = begins_to_wait(&host, "patient", &waiting("all", "60s"));
+    let spec = given(host.major(), &[("/dev/neuron8", 8)]);
+    assert!(host.refuses("hasty", &spec).starts_with("asked for Neuron chip 8, but patient waits before it for all"));
+    first.init().kill();
+    assert_eq!(chips(&patient.finish().ok()).len(), 16);
 }
 
 #[test]
