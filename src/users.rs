@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 
@@ -16,10 +16,11 @@ use anyhow::{Context, Result};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, makedev};
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
-use crate::chip::{Chip, ChipSet, Health, Inventory};
-use crate::host::{Host, number_of};
+use crate::chip::{Chip, ChipSet, DeviceNumber, Health, Inventory};
+use crate::host::Host;
 use crate::kernel;
 use crate::words::quoted;
 
@@ -100,13 +101,21 @@ fn open_chips(host: &Host, pid: i32, inventory: &Inventory) -> io::Result<ChipSe
             continue;
         }
         let name = OsStr::new(name.to_str().unwrap_or_default());
-        let Ok(metadata) = fs::metadata(folder.join(name)) else { continue };
+        // The name is the container's choice, and so may be the file system: one that answers nobody must not be asked.
+        let Ok(file) = statx(&descriptors, name, AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT, StatxFlags::TYPE | StatxFlags::INO)
+        else {
+            continue;
+        };
         let stands_for = |chip: &&Chip| {
             let node = fs::symlink_metadata(host.dev.join(chip.id.node_name()));
-            host.simulated() && node.is_ok_and(|node| (node.dev(), node.ino()) == (metadata.dev(), metadata.ino()))
+            let is_it = |node: fs::Metadata| {
+                (node.dev(), node.ino()) == (makedev(file.stx_dev_major.into(), file.stx_dev_minor.into()), file.stx_ino)
+            };
+            host.simulated() && node.is_ok_and(is_it)
         };
-        let device = metadata.file_type().is_char_device();
-        let chip = if device { inventory.by_number(number_of(metadata.rdev())) } else { inventory.chips.iter().find(stands_for) };
+        let number = DeviceNumber { major: file.stx_rdev_major, minor: file.stx_rdev_minor };
+        let device = FileType::from_raw_mode(file.stx_mode.into()) == FileType::CharacterDevice;
+        let chip = if device { inventory.by_number(number) } else { inventory.chips.iter().find(stands_for) };
         let Some(chip) = chip else { continue };
         let info = kernel::text(&host.proc.join(format!("{pid}/fdinfo")).join(name));
         if info.is_ok_and(|info| parse_uses(&info)) {

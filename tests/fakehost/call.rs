@@ -56,6 +56,10 @@ impl Running {
         self.finish()
     }
 
+    pub(crate) fn has_init(&self) -> bool {
+        Init::read(&self.record).is_some()
+    }
+
     pub(crate) fn init(&self) -> Init {
         Init::read(&self.record).unwrap()
     }

@@ -19,10 +19,10 @@
 use std::env;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -37,10 +37,19 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// The argument by which this program is its own container.
 const INIT: &str = "--be-the-container";
 
+/// The argument by which it only has a file open that it cannot use.
+const NAME: &str = "--name-a-file";
+
 fn main() -> ExitCode {
     let args: Vec<OsString> = env::args_os().collect();
     if args.get(1).is_some_and(|arg| arg == INIT) {
         be_the_container(Path::new(&args[2]));
+        return ExitCode::SUCCESS;
+    }
+    if let [_, first, file, ready] = &*args
+        && first == NAME
+    {
+        name_a_file(Path::new(file), Path::new(ready));
         return ExitCode::SUCCESS;
     }
     match run(&args) {
@@ -57,6 +66,13 @@ fn process_file(args: &[OsString]) -> Option<PathBuf> {
     let attached = || args.iter().find_map(|arg| arg.as_bytes().strip_prefix(b"--process=").map(OsStr::from_bytes));
     let file = PathBuf::from(value_of(args, "--process").or_else(attached)?);
     file.exists().then_some(file)
+}
+
+/// Opens the file so that its file system is not asked (O_PATH), says so, and lives as the other does.
+fn name_a_file(file: &Path, ready: &Path) {
+    let _named = OpenOptions::new().read(true).custom_flags(nix::libc::O_PATH).open(file).unwrap();
+    fs::write(ready, "").unwrap();
+    be_the_container(ready);
 }
 
 /// Lives until it is killed; at the latest until the test's folder is removed.

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
@@ -110,4 +111,31 @@ fn use_that_a_lease_covers_is_none_outside() {
     let Some(_outsider) = Outsider::new(&host, "python3", "<>") else { return };
     assert_eq!((host.chips_in("held"), host.chips_in("unclaimed")), (vec![3], vec![]));
     host.begin("c2", &asking("4"));
+}
+
+/// A container may mount a file system of its own at such a name, and answer nothing that it is asked (FUSE).
+#[test]
+fn a_file_system_that_answers_nobody_keeps_nobody_waiting() {
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        skipped("only root can mount a file system, and one by FUSE needs /dev/fuse");
+        return;
+    }
+    let host = FakeHost::trn1();
+    let (dev, ready) = (host.folder().join("mute-dev"), host.folder().join("ready"));
+    fs::create_dir(&dev).unwrap();
+    let script = format!(
+        "mount -t tmpfs none {dev} && touch {dev}/neuron3 {dev}/null && mount --bind /dev/null {dev}/null && mkdir {dev}/shm && mount --bind /dev/shm {dev}/shm && exec 8<>/dev/fuse &&
+        mount -i -t fuse -o fd=8,rootmode=100000,user_id=0,group_id=0 none {dev}/neuron3 && mount --rbind {dev} /dev &&
+        exec {standin} --name-a-file /dev/neuron3 {ready}",
+        dev = dev.display(),
+        ready = ready.display(),
+        standin = host.folder().join("bin/standin-runtime").display(),
+    );
+    let child = Command::new("unshare").args(["--mount", "--propagation", "private", "sh", "-c", &script]).stdin(Stdio::piped()).spawn();
+    let _child = Outsider(child.unwrap());
+    wait_until("the file's descriptor", || ready.exists());
+    host.put(&host.path("sys/module/neuron/refcnt"), "1\n");
+    let claim = host.start(&host.bundle("c1", &asking("1")), "c1", "");
+    wait_until("an answer", || claim.has_init());
+    claim.finish().ok();
 }
