@@ -2,6 +2,7 @@
 
 mod configure;
 mod demo;
+mod doctor;
 mod plan;
 mod simulate;
 mod status;
@@ -28,7 +29,7 @@ Example: a host that is not there, a look at it, and what a request would get\n\
   neuron-ctk simulate trn1.32xlarge /tmp/host\n\
   neuron-ctk --host-root /tmp/host status\n\
   neuron-ctk --host-root /tmp/host plan --annotation aws.amazon.com/neuron=4\n\n\
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the chips cannot be had."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the chips cannot be had, 4 doctor found a fault."
 )]
 struct Cli {
     /// A folder that stands for the host, as `simulate` makes it
@@ -45,6 +46,7 @@ struct Cli {
 enum Verb {
     Configure(configure::Configure),
     Demo(demo::Demo),
+    Doctor(doctor::Doctor),
     Plan(plan::Plan),
     Simulate(simulate::Simulate),
     Status(status::Status),
@@ -85,6 +87,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
     let done = match cli.verb {
         Verb::Configure(verb) => verb.run(&flags, args, &mut out),
         Verb::Demo(verb) => verb.run(&mut out),
+        Verb::Doctor(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
         Verb::StandIn { args } => demo::standin::run(&args),
         Verb::Inside { dev } => demo::inside(&dev, &mut out),
         Verb::Plan(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
@@ -113,6 +116,8 @@ pub fn exit_code(error: &anyhow::Error) -> i32 {
         WRONG_USAGE
     } else if error.chain().any(|cause| cause.is::<Shortage>()) {
         3
+    } else if error.is::<doctor::Unwell>() {
+        4
     } else {
         1
     }

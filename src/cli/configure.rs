@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use self::files::{Part, Step};
-use crate::configure::{Change, Copy, RUNTIME, Role, WRAPPER};
+use crate::configure::{Change, Copy, RUNTIME, Role, State, WRAPPER};
 use crate::programs;
 use crate::settings::{self, FILE_VARIABLE, Flags};
 use crate::spec::HOOK_NAME;
@@ -49,17 +49,60 @@ pub(super) struct Configure {
     hooks_dir: Option<PathBuf>,
 }
 
+/// A container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
+pub(super) enum Engine {
     Docker,
     Containerd,
     Crio,
     Podman,
 }
 
+/// How an engine stands to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It knows nothing of us.
+    Absent,
+    /// It calls something else by our name.
+    Foreign(String),
+    /// It has what another version put in.
+    Old,
+    /// There is nothing to change.
+    Configured,
+}
+
 impl Engine {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Docker, Self::Containerd, Self::Crio, Self::Podman];
+
+    /// The program that is there where the engine is.
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Self::Docker => "dockerd",
+            other => other.name(),
+        }
+    }
+
+    /// How it stands to us, by its files.
+    pub(super) fn standing(self, args: &[OsString]) -> Result<Standing> {
+        let verb = Configure { engine: self, default: false, dry_run: true, remove: false, config: None, hooks_dir: None };
+        let installed = verb.installed(args)?;
+        let files = files::of(&verb, &installed, Path::new(settings::DEFAULT_FILE))?;
+        let mut standing = Standing::Configured;
+        for step in &files.steps {
+            let Some(text) = step.file.text() else { return Ok(Standing::Absent) };
+            match step.edit.state(text)? {
+                State::Foreign(what) => return Ok(Standing::Foreign(what)),
+                State::Absent => return Ok(Standing::Absent),
+                State::Ours if step.change(&verb)?.after.as_deref() != Some(text) => standing = Standing::Old,
+                State::Ours => {}
+            }
+        }
+        Ok(standing)
+    }
+
     /// As it is typed.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
             Self::Containerd => "containerd",

@@ -16,6 +16,7 @@ mod configure;
 mod cores;
 mod demo;
 mod discovery;
+mod doctor;
 mod engine_specs;
 mod leases;
 mod manual;

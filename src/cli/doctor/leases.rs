@@ -1,0 +1,51 @@
+//! Leases that live on though their containers may not.
+
+use super::{Finding, Patient};
+use crate::claim::look;
+use crate::kernel;
+use crate::lease::{Lease, State};
+use crate::process::Processes;
+use crate::words::short_container;
+
+pub(super) fn findings(patient: &Patient<'_>) -> Vec<Finding> {
+    let Ok(processes) = Processes::new(&patient.host.proc) else { return Vec::new() };
+    // That it cannot be read was said.
+    let Ok(ledger) = look(patient.host, &processes) else { return Vec::new() };
+    vec![orphans(patient, ledger.leases()), elsewhere(&processes, ledger.leases())]
+}
+
+/// runc's `init` that nobody starts or deletes holds its container's chips (a killed shim leaves it).
+fn orphans(patient: &Patient<'_>, leases: &[Lease]) -> Finding {
+    let is_orphan = |lease: &&Lease| {
+        let name = kernel::text(&patient.host.proc.join(lease.holder.pid.to_string()).join("comm")).unwrap_or_default();
+        lease.state == State::Bound && name.starts_with("runc:[")
+    };
+    match leases.iter().find(is_orphan) {
+        None => Finding::good("orphans", "no container that was created and never started holds chips"),
+        Some(lease) => Finding::note(
+            "orphans",
+            format!(
+                "{} was created and not started, and holds {} (pid {})",
+                short_container(&lease.container),
+                lease.chips.named("chip"),
+                lease.holder.pid
+            ),
+            format!(
+                "where nobody is about to start it: runc --root {} delete --force {}",
+                if lease.root.is_empty() { "/run/runc" } else { &lease.root },
+                lease.container
+            ),
+        ),
+    }
+}
+
+fn elsewhere(processes: &Processes, leases: &[Lease]) -> Finding {
+    match leases.iter().find(|lease| lease.holder.pidns != processes.pidns()) {
+        None => Finding::good("namespaces", "every holder is of this pid namespace"),
+        Some(lease) => Finding::note(
+            "namespaces",
+            format!("{} is held in another pid namespace", short_container(&lease.container)),
+            "its chips come back when no process of that namespace is left",
+        ),
+    }
+}
