@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use nix::libc::O_NONBLOCK;
-use serde_json::Value;
 
-use crate::document::Document;
+use crate::document::{Document, Tree};
 use crate::kernel;
 
 /// The file that tells a low-level runtime what to run.
@@ -47,7 +46,7 @@ impl Bundle {
     ///
     /// # Errors
     /// The old one stays then.
-    pub fn replace(&self, spec: &Value, unique: &str) -> Result<()> {
+    pub fn replace(&self, spec: &Tree<'_>, unique: &str) -> Result<()> {
         let said = || format!("{} cannot be replaced", self.path.display());
         // A rename would put a file where the link is, and leave what it points to.
         if fs::symlink_metadata(&self.path).with_context(said)?.is_symlink() {
@@ -62,7 +61,7 @@ impl Bundle {
         })
     }
 
-    fn write(&self, path: &Path, spec: &Value) -> std::io::Result<()> {
+    fn write(&self, path: &Path, spec: &Tree<'_>) -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(&self.document.with(spec)?)?;
         self.same_owner(&file)?;
@@ -80,8 +79,6 @@ impl Bundle {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn bundle(text: &str) -> (tempfile::TempDir, Bundle) {
@@ -96,7 +93,10 @@ mod tests {
         let (folder, _) = bundle("{}");
         let path = folder.path().join("config.json");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
-        Bundle::read(folder.path(), None).unwrap().replace(&json!({"x": 1}), "x").unwrap();
+        let bundle = Bundle::read(folder.path(), None).unwrap();
+        let mut tree = bundle.document.tree().unwrap();
+        tree.spec["x"] = 1.into();
+        bundle.replace(&tree, "x").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "{\"x\":1}");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -117,7 +117,7 @@ mod tests {
         let link = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(folder.path().join("config.json"), link.path().join("config.json")).unwrap();
         let bundle = Bundle::read(link.path(), None).unwrap();
-        assert!(bundle.replace(&json!({}), "x").unwrap_err().to_string().contains("is a symbolic link"));
+        assert!(bundle.replace(&bundle.document.tree().unwrap(), "x").unwrap_err().to_string().contains("is a symbolic link"));
         assert!(fs::symlink_metadata(link.path().join("config.json")).unwrap().is_symlink());
     }
 }

@@ -111,7 +111,7 @@ pub struct Claim {
 ///
 /// # Errors
 /// Chips are asked for in two ways at once.
-pub fn ask(spec: &Peek<'_>, request: Option<Request>, inventory: &Inventory, manual: Manual) -> Result<Option<Ask>, Invalid> {
+pub fn ask(spec: &Peek, request: Option<Request>, inventory: &Inventory, manual: Manual) -> Result<Option<Ask>, Invalid> {
     let mut nodes = Vec::new();
     let mut chips = ChipSet::EMPTY;
     // A privileged container carries every node of the host, and means none of them.
@@ -142,7 +142,7 @@ pub struct Case<'a> {
     /// What it asks for.
     pub ask: &'a Ask,
     /// Its spec.
-    pub spec: &'a Peek<'a>,
+    pub spec: &'a Peek,
     /// Its user and namespaces.
     pub subject: &'a Subject,
     /// The chips of the host.

@@ -3,25 +3,25 @@
 //! Pure. Nothing is lost on the way: key order, the text of numbers, the layout. It does not know what the parts mean: that is
 //! `peek`'s and `spec`'s.
 
-use std::cell::OnceCell;
-use std::hash::{BuildHasher, RandomState};
+use std::fmt;
 
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::{Serialize, Serializer};
 use serde_json::ser::PrettyFormatter;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// A `config.json` as it was read.
 #[derive(Debug)]
 pub struct Document {
     text: Vec<u8>,
-    aside: OnceCell<Aside>,
 }
 
 impl Document {
     /// The document of this text.
     #[must_use]
     pub fn new(text: Vec<u8>) -> Self {
-        Self { text, aside: OnceCell::new() }
+        Self { text }
     }
 
     /// The text as it was read.
@@ -38,66 +38,115 @@ impl Document {
         serde_json::from_slice(&self.text)
     }
 
-    /// The same with a random word in the place of a part of its text, most of it and nobody's business here, until
-    /// [`Self::with`] puts that back.
+    /// The same, but the seccomp profile, most of the text and nobody's business here, is left as it is.
     ///
     /// # Errors
-    /// As [`Self::value`].
-    pub fn value_without(&self, part: &str) -> Result<Value, serde_json::Error> {
-        let Some([before, _, after]) = self.around(part) else { return self.value() };
-        let word = format!("\"aside {:016x}\"", RandomState::new().hash_one(()));
-        let text = [before, word.as_bytes(), after].concat();
-        // Only the first is kept: there is one part that is worth it.
-        let _ = self.aside.set(Aside { word, part: part.to_owned() });
-        serde_json::from_slice(&text)
+    /// Not a JSON object of which `linux` is one.
+    pub fn tree(&self) -> Result<Tree<'_>, serde_json::Error> {
+        let mut profile = None;
+        let mut json = serde_json::Deserializer::from_slice(&self.text);
+        let spec = Branch { profile: &mut profile, linux: false }.deserialize(&mut json)?;
+        json.end()?;
+        Ok(Tree { spec, profile })
     }
 
-    /// The text before a part of it, the part, and the text behind it; none where it is a part of something else.
-    fn around(&self, part: &str) -> Option<[&[u8]; 3]> {
-        let start = part.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
-        let (before, rest) = self.text.split_at_checked(start)?;
-        let (found, after) = rest.split_at_checked(part.len())?;
-        (found == part.as_bytes()).then_some([before, found, after])
-    }
-
-    /// The text of an edited document, in the layout of this one and with what was kept aside.
+    /// The text of an edited document, in the layout of this one: engines write one line, `runc spec` writes tabs.
     ///
     /// # Errors
-    /// Never in practice: a value is always JSON.
-    pub fn with(&self, edited: &Value) -> Result<Vec<u8>, serde_json::Error> {
-        let text = laid_out(edited, &self.text)?;
-        let Some(Aside { word, part }) = self.aside.get() else { return Ok(text.into_bytes()) };
-        let Some((before, after)) = text.split_once(word) else { return Ok(text.into_bytes()) };
-        Ok([before, part, after].concat().into_bytes())
-    }
-}
-
-/// A part that is not read.
-#[derive(Debug)]
-struct Aside {
-    /// What stands for it, as JSON: random, so that no document can hold it.
-    word: String,
-    /// Its text.
-    part: String,
-}
-
-/// The document's text, indented as the old one was: engines write one line, `runc spec` writes tabs.
-fn laid_out(spec: &Value, like: &[u8]) -> Result<String, serde_json::Error> {
-    let second_line = like.splitn(2, |byte| *byte == b'\n').nth(1);
-    let indent = second_line.and_then(|line| line.split(|byte| !matches!(byte, b' ' | b'\t')).next());
-    let mut text = match indent.filter(|indent| !indent.is_empty()) {
-        Some(indent) => {
-            let mut text = Vec::new();
-            spec.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?;
-            // serde_json writes UTF-8 only.
-            String::from_utf8(text).map_err(serde::ser::Error::custom)?
+    /// Never in practice: a tree is always JSON.
+    pub fn with(&self, edited: &Tree<'_>) -> Result<Vec<u8>, serde_json::Error> {
+        let second_line = self.text.splitn(2, |byte| *byte == b'\n').nth(1);
+        let indent = second_line.and_then(|line| line.split(|byte| !matches!(byte, b' ' | b'\t')).next());
+        let mut text = Vec::with_capacity(self.text.len().saturating_mul(2));
+        match indent.filter(|indent| !indent.is_empty()) {
+            Some(indent) => edited.serialize(&mut serde_json::Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(indent)))?,
+            None => edited.serialize(&mut serde_json::Serializer::new(&mut text))?,
         }
-        None => serde_json::to_string(spec)?,
-    };
-    if like.ends_with(b"\n") {
-        text.push('\n');
+        if self.text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        Ok(text)
     }
-    Ok(text)
+}
+
+/// A document taken apart, all but its seccomp profile.
+#[derive(Debug)]
+pub struct Tree<'a> {
+    /// The document; where it has a profile, that is null here.
+    pub spec: Value,
+    profile: Option<&'a RawValue>,
+}
+
+impl Serialize for Tree<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Part { value: &self.spec, profile: self.profile, path: &["linux", "seccomp"] }.serialize(serializer)
+    }
+}
+
+/// A part of a tree, and the path from there to the profile.
+struct Part<'a> {
+    value: &'a Value,
+    profile: Option<&'a RawValue>,
+    path: &'static [&'static str],
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.profile, self.path, self.value) {
+            (Some(profile), [], Value::Null) => profile.serialize(serializer),
+            (Some(profile), [name, path @ ..], Value::Object(map)) => {
+                let part = |(key, value)| (key, Part { value, profile: (key == name).then_some(profile), path });
+                serializer.collect_map(map.iter().map(part))
+            }
+            (_, _, value) => value.serialize(serializer),
+        }
+    }
+}
+
+/// Reads the document, or its `linux`, where the profile is.
+struct Branch<'p, 'a> {
+    profile: &'p mut Option<&'a RawValue>,
+    linux: bool,
+}
+
+impl<'a> DeserializeSeed<'a> for Branch<'_, 'a> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Branch<'_, 'a> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = match (self.linux, &*key) {
+                (false, "linux") => {
+                    // Of two equal keys the last counts.
+                    *self.profile = None;
+                    entries.next_value_seed(Branch { profile: &mut *self.profile, linux: true })?
+                }
+                (true, "seccomp") => {
+                    *self.profile = Some(entries.next_value()?);
+                    Value::Null
+                }
+                _ => entries.next_value()?,
+            };
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
 }
 
 #[cfg(test)]
@@ -108,28 +157,44 @@ mod tests {
     fn the_layout_stays_as_it_was() {
         for text in ["{\"a\":1,\"b\":[]}", "{\"a\":1}\n", "{\n\t\"a\": 1,\n\t\"b\": [\n\t\t2\n\t]\n}\n", "{\n  \"a\": 1\n}"] {
             let document = Document::new(text.into());
-            assert_eq!(document.with(&document.value().unwrap()).unwrap(), text.as_bytes());
+            assert_eq!(document.with(&document.tree().unwrap()).unwrap(), text.as_bytes());
         }
     }
 
     #[test]
-    fn what_was_kept_aside_comes_back_as_it_was() {
-        let text = r#"{"a":1,"linux":{"seccomp":{"n":1e3,"x":[1, 2]},"z":0},"b":"aside 0000000000000000"}"#;
+    fn the_profile_stays_as_it_was_and_nothing_else_is_taken_for_it() {
+        let text = r#"{"a":1,"seccomp":[1,2],"linux":{"seccomp":{"n":1e3,"x":[1, 2]},"z":{"seccomp":null}},"b":"c"}"#;
         let document = Document::new(text.into());
-        let (start, end) = (text.find(r#"{"n""#).unwrap(), text.find(r#","z""#).unwrap());
-        let part = std::str::from_utf8(&document.text()[start..end]).unwrap();
-        let mut value = document.value_without(part).unwrap();
-        assert!(!value.to_string().contains("1e3"), "kept aside");
-        value["hostname"] = "h".into();
+        let mut tree = document.tree().unwrap();
+        assert_eq!(tree.spec["linux"]["seccomp"], Value::Null);
+        tree.spec["hostname"] = "h".into();
         let expected = text.strip_suffix('}').unwrap().to_owned() + r#","hostname":"h"}"#;
-        assert_eq!(String::from_utf8(document.with(&value).unwrap()).unwrap(), expected);
+        assert_eq!(String::from_utf8(document.with(&tree).unwrap()).unwrap(), expected);
     }
 
     #[test]
-    fn what_is_no_part_of_the_text_is_not_kept_aside() {
-        let document = Document::new(br#"{"a":[1, 2]}"#.to_vec());
-        for part in ["[1, 2]".to_owned(), String::new()] {
-            assert_eq!(document.value_without(&part).unwrap().to_string(), r#"{"a":[1,2]}"#);
+    fn a_profile_that_is_null_or_not_there_stays_so() {
+        for text in [r#"{"linux":{"seccomp":null}}"#, r#"{"linux":{}}"#, r#"{"linux":null}"#, "{}"] {
+            let document = Document::new(text.into());
+            assert_eq!(document.with(&document.tree().unwrap()).unwrap(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn of_two_equal_keys_the_last_ones_profile_counts() {
+        for (text, said) in [
+            (r#"{"linux":{"seccomp":{"a":1}},"linux":{"x":2}}"#, r#"{"linux":{"x":2}}"#),
+            (r#"{"linux":{"x":2},"linux":{"seccomp":{"a":1},"seccomp":{"b":1}}}"#, r#"{"linux":{"seccomp":{"b":1}}}"#),
+        ] {
+            let document = Document::new(text.into());
+            assert_eq!(document.with(&document.tree().unwrap()).unwrap(), said.as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_tree() {
+        for text in ["", "[]", "{", "{}x", r#"{"linux":[]}"#, r#"{"linux":{"seccomp":{"a"}}}"#] {
+            assert!(Document::new(text.into()).tree().is_err(), "{text}");
         }
     }
 
@@ -137,5 +202,6 @@ mod tests {
     fn the_last_of_two_equal_keys_counts() {
         let document = Document::new(br#"{"a":1,"b":2,"a":3}"#.to_vec());
         assert_eq!(document.value().unwrap().to_string(), r#"{"a":3,"b":2}"#);
+        assert_eq!(document.tree().unwrap().spec.to_string(), r#"{"a":3,"b":2}"#);
     }
 }

@@ -1,41 +1,85 @@
-//! What a `config.json` says that concerns this tool, read without building the rest.
+//! What a `config.json` says that concerns this tool.
 //!
-//! Pure. A borrowed deserialisation: seccomp, mount options, capabilities and the like are skipped, and text is copied only
-//! where JSON escapes it. (Searching for byte strings instead would miss escaped ones, and `--device /dev/neuron4:/dev/accel0`
-//! bears none.) It owns no policy: `request` decides what it means.
+//! Pure. It owns no policy: `request` decides what it means. [`concerns`] rules out most documents by a search for words, before
+//! they are taken apart.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use memchr::memmem;
+use serde_json::{Map, Value};
 
 use crate::chip::DeviceNumber;
+use crate::words::quoted;
 
 /// The annotation that holds the lease of a spec that this tool has edited.
 pub const LEASE_ANNOTATION: &str = "neuron-container-runtime.lease";
 
-/// The parts of a `config.json` that this tool looks at.
-#[derive(Debug, Default, Deserialize)]
-pub struct Peek<'a> {
-    #[serde(borrow, default)]
-    annotations: Annotations<'a>,
-    #[serde(borrow, default)]
-    process: Option<Process<'a>>,
-    #[serde(borrow, default)]
-    mounts: Option<Vec<Mount<'a>>>,
-    #[serde(borrow, default)]
-    linux: Option<Linux<'a>>,
+/// May anything in this text be a request, a word of this tool's or a device of a driver's? Where it says no, [`Peek`] finds none.
+///
+/// Every key and name that counts bears one of these two words, unless a letter of it is escaped; a device that is called something
+/// else (`--device /dev/neuron4:/dev/accel0`) has its major.
+#[must_use]
+pub fn concerns(text: &[u8]) -> bool {
+    ["neuron", "NEURON", "\\u"].iter().any(|word| bears(text, word)) || majors(text).any(is_dynamic)
 }
 
-impl<'a> Peek<'a> {
-    /// Reads the document.
+/// Does this text, which cannot be understood, look as if it asked for chips?
+#[must_use]
+pub fn seems_to_ask(text: &[u8]) -> bool {
+    ["aws.amazon.com/neuron", "AWS_NEURON_"].iter().any(|word| bears(text, word))
+}
+
+fn bears(text: &[u8], word: &str) -> bool {
+    memmem::find(text, word.as_bytes()).is_some()
+}
+
+/// What stands behind each key that is called `major`, where that is a number without a sign.
+fn majors(text: &[u8]) -> impl Iterator<Item = u32> {
+    const KEY: &[u8] = b"\"major\"";
+    memmem::find_iter(text, KEY).filter_map(|at| {
+        let behind = text.get(at.checked_add(KEY.len())?..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(behind.get(..digits)?).ok()?.parse().ok()
+    })
+}
+
+/// Is this one of the majors that Linux hands out: 234 to 254 and 384 to 511 (`CHRDEV_MAJOR_DYN_END` and `CHRDEV_MAJOR_DYN_EXT` in
+/// fs/char_dev.c; 240 to 254 are for local use)? `/dev/fuse` and the like need no look at the host.
+fn is_dynamic(major: u32) -> bool {
+    matches!(major, 234..=254 | 384..=511)
+}
+
+/// What a spec says to this tool.
+#[derive(Debug, Default)]
+pub struct Peek {
+    annotations: Vec<(String, String)>,
+    env: Vec<String>,
+    over: Option<String>,
+    devices: Vec<(String, DeviceNumber)>,
+    privileged: bool,
+}
+
+/// A part that may hold a request is not of the type that the runtime specification gives it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{part} is no {kind}")]
+pub struct Mistyped {
+    part: String,
+    kind: &'static str,
+}
+
+impl Peek {
+    /// Looks at a spec.
     ///
     /// # Errors
-    /// Not JSON, a key twice, or a value of another type than the runtime specification gives it.
-    pub fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text)
+    /// [`Mistyped`]; the runtimes refuse such a spec too.
+    pub fn of(spec: &Value) -> Result<Self, Mistyped> {
+        let part = |pointer: &str| spec.pointer(pointer).unwrap_or(&Value::Null);
+        let list = |pointer: &str| part(pointer).as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(Self {
+            annotations: ours(part("/annotations"))?,
+            env: neurons(part("/process/env"))?,
+            over: list("/mounts").iter().find_map(over_nodes).map(str::to_owned),
+            devices: list("/linux/devices").iter().filter_map(dynamic_device).collect(),
+            privileged: is_privileged(list("/linux/resources/devices")),
+        })
     }
 
     /// The value of an annotation, if it is one of ours, AWS's or Kubernetes'.
@@ -46,59 +90,98 @@ impl<'a> Peek<'a> {
 
     /// The annotations of this tool, of AWS and of Kubernetes.
     pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.annotations.0.iter().map(|(key, value)| (&**key, &**value))
+        self.annotations.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// The value of a Neuron variable of the container; where it is set twice, the last.
     #[must_use]
     pub fn env(&self, name: &str) -> Option<&str> {
-        let env = &self.process.as_ref()?.env.0;
-        env.iter().rev().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
+        self.env.iter().rev().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// Where something other than an empty tmpfs is mounted at `/dev` or on a `/dev/neuronN`.
     #[must_use]
     pub fn mount_over_nodes(&self) -> Option<&str> {
-        let mount = self.mounts.as_deref()?.iter().find(|mount| {
-            let at = normal(&mount.destination);
-            (at == "/dev" && (mount.kind.as_deref() != Some("tmpfs") || mount.options.binds)) || is_node_path(&at)
-        })?;
-        Some(&mount.destination)
+        self.over.as_deref()
     }
 
     /// The character devices that the spec names, except those of majors that no driver gets dynamically.
-    ///
-    /// Majors that Linux hands out are 234 to 254 and 384 to 511 (`CHRDEV_MAJOR_DYN_END` and `CHRDEV_MAJOR_DYN_EXT` in
-    /// fs/char_dev.c; 240 to 254 are for local use), so `/dev/fuse` and the like need no look at the host.
     pub fn dynamic_devices(&self) -> impl Iterator<Item = (&str, DeviceNumber)> {
-        let devices = self.linux.as_ref().and_then(|linux| linux.devices.as_deref()).unwrap_or_default();
-        devices.iter().filter(|device| matches!(&*device.kind, "c" | "u")).filter_map(|device| {
-            let number = DeviceNumber { major: u32::try_from(device.major).ok()?, minor: u32::try_from(device.minor).ok()? };
-            matches!(number.major, 234..=254 | 384..=511).then_some((&*device.path, number))
-        })
+        self.devices.iter().map(|(path, number)| (&**path, *number))
     }
 
-    /// The text of its seccomp profile.
-    #[must_use]
-    pub fn seccomp(&self) -> Option<&'a str> {
-        Some(self.linux.as_ref()?.seccomp?.get())
-    }
-
-    /// May the container open every device of the host? (Rules apply in order; Docker writes no major for privileged
-    /// containers, older ones -1.)
+    /// May the container open every device of the host?
     #[must_use]
     pub fn privileged(&self) -> bool {
-        let rules = self.linux.as_ref().and_then(|linux| linux.resources.as_ref()?.devices.as_deref());
-        let mut all = false;
-        for rule in rules.unwrap_or_default() {
-            let every = rule.major.is_none_or(|major| major == -1) && rule.minor.is_none_or(|minor| minor == -1);
-            let kind = matches!(rule.kind.as_deref(), None | Some("" | "a" | "c"));
-            if every && kind && rule.access.as_deref().is_none_or(|access| access.contains(['r', 'w'])) {
-                all = rule.allow;
-            }
-        }
-        all
+        self.privileged
     }
+}
+
+fn mistyped(part: impl Into<String>, kind: &'static str) -> Mistyped {
+    Mistyped { part: part.into(), kind }
+}
+
+/// The annotations whose keys this tool knows.
+fn ours(annotations: &Value) -> Result<Vec<(String, String)>, Mistyped> {
+    let none = Map::new();
+    let all = match annotations {
+        Value::Null => &none,
+        other => other.as_object().ok_or_else(|| mistyped("annotations", "map"))?,
+    };
+    let known = |key: &str| ["aws.amazon.com/", "neuron-container-runtime.", "io.kubernetes."].iter().any(|ours| key.starts_with(ours));
+    let text = |(key, value): (&String, &Value)| {
+        let value = value.as_str().ok_or_else(|| mistyped(format!("the annotation {}", quoted(key)), "string"))?;
+        Ok((key.clone(), value.to_owned()))
+    };
+    all.iter().filter(|(key, _)| known(key)).map(text).collect()
+}
+
+/// The variables whose names begin as Neuron's do.
+fn neurons(env: &Value) -> Result<Vec<String>, Mistyped> {
+    let all = match env {
+        Value::Null => &[][..],
+        other => other.as_array().ok_or_else(|| mistyped("process.env", "list"))?,
+    };
+    let mut neurons = Vec::new();
+    for entry in all {
+        let entry = entry.as_str().ok_or_else(|| mistyped("an entry of process.env", "string"))?;
+        if entry.starts_with("AWS_NEURON_") || entry.starts_with("NEURON_") {
+            neurons.push(entry.to_owned());
+        }
+    }
+    Ok(neurons)
+}
+
+/// The mount's destination, where our nodes would be hidden by it.
+fn over_nodes(mount: &Value) -> Option<&str> {
+    let destination = mount.get("destination")?.as_str()?;
+    let at = normal(destination);
+    let empty = || {
+        let options = mount.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        mount.get("type").is_some_and(|kind| kind == "tmpfs") && !options.iter().any(|option| option == "bind" || option == "rbind")
+    };
+    (is_node_path(&at) || (at == "/dev" && !empty())).then_some(destination)
+}
+
+fn dynamic_device(device: &Value) -> Option<(String, DeviceNumber)> {
+    let part = |name: &str| device.get(name).map_or(Some(0), |number| u32::try_from(number.as_i64()?).ok());
+    let number = DeviceNumber { major: part("major")?, minor: part("minor")? };
+    let named = is_dynamic(number.major) && matches!(device.get("type")?.as_str()?, "c" | "u");
+    named.then_some((device.get("path")?.as_str()?.to_owned(), number))
+}
+
+/// Rules apply in order; Docker writes no major for privileged containers, older ones -1.
+fn is_privileged(rules: &[Value]) -> bool {
+    let mut all = false;
+    for rule in rules {
+        let text = |name: &str| rule.get(name).and_then(Value::as_str);
+        let any = |name: &str| rule.get(name).is_none_or(|number| number.is_null() || number.as_i64() == Some(-1));
+        let kind = matches!(text("type"), None | Some("" | "a" | "c"));
+        if any("major") && any("minor") && kind && text("access").is_none_or(|access| access.contains(['r', 'w'])) {
+            all = rule.get("allow").and_then(Value::as_bool).unwrap_or(false);
+        }
+    }
+    all
 }
 
 /// Is this `/dev/neuronN`, N a plain number?
@@ -122,204 +205,29 @@ fn normal(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-#[derive(Debug, Deserialize)]
-struct Process<'a> {
-    #[serde(borrow, default)]
-    env: Env<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Mount<'a> {
-    #[serde(borrow)]
-    destination: Text<'a>,
-    #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
-    #[serde(default)]
-    options: MountOptions,
-}
-
-#[derive(Debug, Deserialize)]
-struct Linux<'a> {
-    #[serde(borrow, default)]
-    devices: Option<Vec<Device<'a>>>,
-    #[serde(borrow, default)]
-    resources: Option<Resources<'a>>,
-    #[serde(borrow, default)]
-    seccomp: Option<&'a RawValue>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Device<'a> {
-    #[serde(borrow)]
-    path: Text<'a>,
-    #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
-    #[serde(default)]
-    major: i64,
-    #[serde(default)]
-    minor: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Resources<'a> {
-    #[serde(borrow, default)]
-    devices: Option<Vec<Rule<'a>>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Rule<'a> {
-    #[serde(default)]
-    allow: bool,
-    #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
-    #[serde(default)]
-    major: Option<i64>,
-    #[serde(default)]
-    minor: Option<i64>,
-    #[serde(borrow, default)]
-    access: Option<Text<'a>>,
-}
-
-/// A string that borrows from the document where no escape stands in the way.
-#[derive(Debug)]
-struct Text<'a>(Cow<'a, str>);
-
-impl std::ops::Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Borrow;
-        impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Borrow)
-    }
-}
-
-/// The annotations whose keys this tool knows.
-#[derive(Debug, Default)]
-struct Annotations<'a>(Vec<(Text<'a>, Text<'a>)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Known;
-        impl<'de> Visitor<'de> for Known {
-            type Value = Annotations<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-                Ok(Annotations::default())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut known: Vec<(Text<'de>, Text<'de>)> = Vec::new();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    if ["aws.amazon.com/", "neuron-container-runtime.", "io.kubernetes."].iter().any(|ours| key.starts_with(ours)) {
-                        // The last of two equal keys counts, as in Go.
-                        known.retain(|(earlier, _)| **earlier != *key);
-                        known.push((key, map.next_value()?));
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(Annotations(known))
-            }
-        }
-        deserializer.deserialize_any(Known)
-    }
-}
-
-/// The variables whose names begin as Neuron's do.
-#[derive(Debug, Default)]
-struct Env<'a>(Vec<Text<'a>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Env<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Neurons;
-        impl<'de> Visitor<'de> for Neurons {
-            type Value = Env<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of strings")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-                Ok(Env::default())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut env = Env::default();
-                while let Some(entry) = seq.next_element::<Text<'de>>()? {
-                    if entry.starts_with("AWS_NEURON_") || entry.starts_with("NEURON_") {
-                        env.0.push(entry);
-                    }
-                }
-                Ok(env)
-            }
-        }
-        deserializer.deserialize_any(Neurons)
-    }
-}
-
-/// Of a mount's options, whether they make it a bind mount.
-#[derive(Debug, Default)]
-struct MountOptions {
-    binds: bool,
-}
-
-impl<'de> Deserialize<'de> for MountOptions {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Binds;
-        impl<'de> Visitor<'de> for Binds {
-            type Value = MountOptions;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of strings")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<MountOptions, E> {
-                Ok(MountOptions::default())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MountOptions, A::Error> {
-                let mut options = MountOptions::default();
-                while let Some(option) = seq.next_element::<Text<'de>>()? {
-                    options.binds |= matches!(&*option, "bind" | "rbind");
-                }
-                Ok(options)
-            }
-        }
-        deserializer.deserialize_any(Binds)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn peek(text: &str) -> Peek<'_> {
-        Peek::parse(text.as_bytes()).unwrap()
+    fn peek(text: &str) -> Peek {
+        Peek::of(&serde_json::from_str(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_word_of_ours_and_no_drivers_major_is_not_read_at_all() {
+        let docker = include_str!("../tests/data/specs/docker26-plain.json");
+        assert!(!concerns(docker.as_bytes()), "what most containers are");
+        for (text, may) in [
+            (r#"{"annotations":{"aws.amazon.com/neuron":"2"}}"#, true),
+            (r#"{"annotations":{"aws.amazon.com/ne\u0075roncore":"2"}}"#, true),
+            (r#"{"process":{"env":["AWS_NEURON_CORES=2"]}}"#, true),
+            (r#"{"linux":{"devices":[{"path":"/dev/accel0","type":"c","major":240,"minor":4}]}}"#, true),
+            ("{\"linux\":{\"devices\":[{\"major\"\n:\t511 ,\"minor\":4}]}}", true),
+            (r#"{"linux":{"devices":[{"major":10,"minor":240}],"x":{"major":-240}}}"#, false),
+            (r#"{"linux":{"devices":[{"minor":240,"major":"#, false),
+        ] {
+            assert_eq!(concerns(text.as_bytes()), may, "{text}");
+        }
     }
 
     #[test]
@@ -346,6 +254,19 @@ mod tests {
         assert_eq!((spec.annotations().count(), spec.dynamic_devices().count()), (0, 0));
         assert!(!spec.privileged());
         assert!(peek("{}").env("X").is_none());
+    }
+
+    #[test]
+    fn what_may_hold_a_request_and_is_of_another_type_is_a_fault() {
+        for (text, said) in [
+            (r#"{"annotations":["aws.amazon.com/neuron"]}"#, "annotations is no map"),
+            (r#"{"annotations":{"aws.amazon.com/neuron":2}}"#, "the annotation \"aws.amazon.com/neuron\" is no string"),
+            (r#"{"process":{"env":{"AWS_NEURON_CORES":"1"}}}"#, "process.env is no list"),
+            (r#"{"process":{"env":["PATH=/",1]}}"#, "an entry of process.env is no string"),
+        ] {
+            assert_eq!(Peek::of(&serde_json::from_str(text).unwrap()).unwrap_err().to_string(), said);
+        }
+        assert_eq!(peek(r#"{"annotations":{"org.other":2}}"#).annotations().count(), 0);
     }
 
     #[test]

@@ -212,7 +212,7 @@ enum Bare {
 ///
 /// # Errors
 /// [`Invalid`], with what was found and what is allowed.
-pub fn read(spec: &Peek<'_>, accept_env: bool) -> Result<Option<Request>, Invalid> {
+pub fn read(spec: &Peek, accept_env: bool) -> Result<Option<Request>, Invalid> {
     let kubernetes = Kubernetes::of(spec);
     if matches!(kubernetes, Some(Kubernetes { sandbox: true, .. })) {
         return Ok(None);
@@ -238,7 +238,7 @@ pub fn read(spec: &Peek<'_>, accept_env: bool) -> Result<Option<Request>, Invali
 }
 
 /// How long the container may wait; the annotation wins.
-fn wait(spec: &Peek<'_>, accept_env: bool) -> Result<Duration, Invalid> {
+fn wait(spec: &Peek, accept_env: bool) -> Result<Duration, Invalid> {
     let env = || spec.env(WAIT).filter(|_| accept_env).map(|value| (WAIT, value));
     let Some((key, value)) = spec.annotation(WAIT_ANNOTATION).map(|value| (WAIT_ANNOTATION, value)).or_else(env) else {
         return Ok(Duration::ZERO);
@@ -255,7 +255,7 @@ fn invalid(key: &str, value: &str, fault: Fault) -> Invalid {
 
 /// What looks like a request and is none, for who wonders why no chips are given.
 #[must_use]
-pub fn ignored(spec: &Peek<'_>, accept_env: bool) -> Vec<String> {
+pub fn ignored(spec: &Peek, accept_env: bool) -> Vec<String> {
     let kubernetes = Kubernetes::of(spec);
     let mut notes = Vec::new();
     for (key, _) in spec.annotations() {
@@ -292,7 +292,7 @@ struct Kubernetes<'a> {
 }
 
 impl<'a> Kubernetes<'a> {
-    fn of(spec: &'a Peek<'_>) -> Option<Self> {
+    fn of(spec: &'a Peek) -> Option<Self> {
         let kind = spec.annotation("io.kubernetes.cri.container-type").or_else(|| spec.annotation("io.kubernetes.cri-o.ContainerType"))?;
         // containerd's key, then the kubelet's label, which CRI-O copies into the annotations.
         let name = spec.annotation("io.kubernetes.cri.container-name").or_else(|| spec.annotation("io.kubernetes.container.name"));
@@ -301,7 +301,7 @@ impl<'a> Kubernetes<'a> {
 }
 
 /// The one annotation that asks for this container: key, resource, value.
-fn annotation<'a>(spec: &'a Peek<'_>, kubernetes: Option<&Kubernetes<'_>>) -> Result<Option<(&'a str, &'a str, &'a str)>, Invalid> {
+fn annotation<'a>(spec: &'a Peek, kubernetes: Option<&Kubernetes<'_>>) -> Result<Option<(&'a str, &'a str, &'a str)>, Invalid> {
     let asking = || {
         spec.annotations().filter_map(|(key, value)| {
             let resource = key.strip_prefix(PREFIX)?;
@@ -416,14 +416,14 @@ mod tests {
         Want::Ids(list.iter().map(|id| ChipId::new(*id).unwrap()).collect())
     }
 
-    fn spec(annotations: &[(&str, &str)], env: &[&str]) -> String {
+    fn spec(annotations: &[(&str, &str)], env: &[&str]) -> serde_json::Value {
         let annotations: serde_json::Map<_, _> = annotations.iter().map(|(k, v)| ((*k).to_owned(), (*v).into())).collect();
-        serde_json::json!({"annotations": annotations, "process": {"env": env}}).to_string()
+        serde_json::json!({"annotations": annotations, "process": {"env": env}})
     }
 
     fn ask(annotations: &[(&str, &str)], env: &[&str]) -> Result<Option<Want>, Invalid> {
-        let text = spec(annotations, env);
-        read(&Peek::parse(text.as_bytes()).unwrap(), true).map(|request| request.map(|request| request.want))
+        let spec = spec(annotations, env);
+        read(&Peek::of(&spec).unwrap(), true).map(|request| request.map(|request| request.want))
     }
 
     #[test]
@@ -519,8 +519,8 @@ mod tests {
 
     #[test]
     fn an_administrator_can_turn_the_environment_off() {
-        let text = spec(&[], &["AWS_NEURON_VISIBLE_DEVICES=junk"]);
-        assert_eq!(read(&Peek::parse(text.as_bytes()).unwrap(), false), Ok(None));
+        let spec = spec(&[], &["AWS_NEURON_VISIBLE_DEVICES=junk"]);
+        assert_eq!(read(&Peek::of(&spec).unwrap(), false), Ok(None));
     }
 
     #[test]

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::chip::Inventory;
 use crate::claim::{self, Ask, Case, Claimant, HeldBy};
-use crate::document::Document;
+use crate::document::{Document, Tree};
 use crate::host::Host;
 use crate::journal;
-use crate::peek::Peek;
+use crate::peek::{self, Peek};
 use crate::request::{self, Invalid, Request};
 use crate::settings::Loaded;
 use crate::spec;
@@ -40,7 +40,7 @@ pub struct Call<'a> {
     /// Finds the hook's executable.
     pub hook: &'a dyn Fn() -> Result<PathBuf>,
     /// Puts another spec in the place of this one; the text is unique.
-    pub replace: &'a dyn Fn(&Value, &str) -> Result<()>,
+    pub replace: &'a dyn Fn(&Tree<'_>, &str) -> Result<()>,
 }
 
 /// Gives the container what it asks for.
@@ -48,26 +48,17 @@ pub struct Call<'a> {
 /// # Errors
 /// It must not start: what it asks for cannot be had, or nobody can tell.
 pub fn serve(call: &Call<'_>) -> Result<()> {
-    let normal;
-    let peek = match Peek::parse(call.document.text()) {
-        Ok(peek) => Ok(peek),
-        // A key twice is an error to serde, and none to the runtimes.
-        Err(_) => match call.document.value() {
-            Ok(value) => {
-                normal = value.to_string().into_bytes();
-                Peek::parse(&normal)
-            }
-            Err(error) => Err(error),
-        },
+    if !peek::concerns(call.document.text()) {
+        return Ok(());
+    }
+    let read = || {
+        let tree = call.document.tree()?;
+        let peek = Peek::of(&tree.spec)?;
+        Ok::<_, anyhow::Error>((tree, peek))
     };
-    let peek = match peek {
-        Ok(peek) => peek,
-        Err(error) => {
-            // What cannot be read asks for nothing that we could know of, but the administrator should.
-            journal::begin(&Host::new(&call.loaded.settings).log, call.loaded.settings.log_level);
-            warn!("{}: its config.json is not understood ({error}), so it gets no chips", short_container(&call.container));
-            return Ok(());
-        }
+    let (tree, peek) = match read() {
+        Ok(read) => read,
+        Err(error) => return not_understood(call, error),
     };
     if asks_for_nothing(&peek) {
         return Ok(());
@@ -75,12 +66,26 @@ pub fn serve(call: &Call<'_>) -> Result<()> {
     let started = Instant::now();
     let host = Host::new(&call.loaded.settings);
     journal::begin(&host.log, call.loaded.settings.log_level);
-    let served = Serving { call, host: &host, started }.serve(peek);
+    let served = Serving { call, host: &host, started }.serve(tree, peek);
     if call.loaded.settings.dry_run { Ok(()) } else { served }
 }
 
+/// What cannot be understood gets no chips; where it seems to ask for some, it does not start without them.
+fn not_understood(call: &Call<'_>, error: anyhow::Error) -> Result<()> {
+    let settings = &call.loaded.settings;
+    journal::begin(&Host::new(settings).log, settings.log_level);
+    let name = short_container(&call.container);
+    let error = error.context("its config.json is not understood");
+    if peek::seems_to_ask(call.document.text()) && !settings.dry_run {
+        warn!("{name}: refused: {error:#}");
+        return Err(error);
+    }
+    warn!("{name}: gets no chips, and what chips it has are not recorded as taken: {error:#}");
+    Ok(())
+}
+
 /// Is there nothing in this spec that needs a look at the host?
-fn asks_for_nothing(peek: &Peek<'_>) -> bool {
+fn asks_for_nothing(peek: &Peek) -> bool {
     let devices = || peek.dynamic_devices().next().is_some() && !peek.privileged();
     [request::VISIBLE_DEVICES, request::CORES].iter().all(|name| peek.env(name).is_none())
         && !peek.annotations().any(|(key, _)| key.starts_with("aws.amazon.com/neuron") || key.starts_with("neuron-container-runtime."))
@@ -101,40 +106,27 @@ enum Spec {
 
 impl Serving<'_> {
     /// Serves a container that asks for chips, or whose spec was edited before.
-    fn serve(&self, peek: Peek<'_>) -> Result<()> {
-        let document = self.call.document;
-        let mut spec = match peek.seccomp().map_or_else(|| document.value(), |profile| document.value_without(profile)) {
-            Ok(spec) => spec,
-            Err(error) => {
-                let error = anyhow::Error::new(error).context("its config.json cannot be edited");
-                // A request that is not understood is one all the same.
-                if request::read(&peek, self.call.loaded.settings.accept_env).map_or(true, |request| request.is_some()) {
-                    return Err(self.refused(error));
-                }
-                warn!("{}: its chips are not recorded as taken: {error:#}", self.name());
-                return Ok(());
-            }
-        };
-        let edited = spec::is_edited(&spec);
-        if edited && self.taken_over(&spec) {
+    fn serve(&self, mut tree: Tree<'_>, mut peek: Peek) -> Result<()> {
+        let edited = spec::is_edited(&tree.spec);
+        if edited && self.taken_over(&tree.spec) {
             return Ok(());
         }
-        let bore = spec::revert(&mut spec)?;
-        let reverted = edited.then(|| spec.to_string());
-        let peek = match &reverted {
-            Some(text) => Peek::parse(text.as_bytes())?,
-            None => peek,
-        };
-        let served = self.answer(&peek, &mut spec, bore.as_deref());
-        // In a moment the process is another program, or none: to take it apart would be a twentieth of a claim.
-        std::mem::forget(spec);
+        let bore = spec::revert(&mut tree.spec)?;
+        let reverted = edited.then(|| tree.spec.clone());
+        if edited {
+            peek = Peek::of(&tree.spec)?;
+        }
+        let served = self.answer(&peek, &mut tree, bore.as_deref());
         let starts = served.is_ok() || self.call.loaded.settings.dry_run;
         if let Some(reverted) = reverted.filter(|_| starts && !matches!(served, Ok(Spec::Edited))) {
             // What an earlier run put in must go: its lease is dead, and the hook would stop the container.
-            if let Err(error) = (self.call.replace)(&serde_json::from_str(&reverted)?, "reverted") {
+            tree.spec = reverted;
+            if let Err(error) = (self.call.replace)(&tree, "reverted") {
                 warn!("{}: an earlier grant stays in its spec: {error:#}", self.name());
             }
         }
+        // In a moment the process is another program, or none: to take it apart would be a twentieth of a claim.
+        std::mem::forget(tree);
         served.map(drop)
     }
 
@@ -161,12 +153,12 @@ impl Serving<'_> {
     }
 
     /// Gives what is asked for, or says why not. Whoever asks for nothing is not stopped by a fault (I7).
-    fn answer(&self, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<Spec> {
+    fn answer(&self, peek: &Peek, tree: &mut Tree<'_>, bore: Option<&str>) -> Result<Spec> {
         let request = request::read(peek, self.call.loaded.settings.accept_env).map_err(|error| self.refused(error.into()))?;
         let asks = request.is_some();
         match self.ask(peek, request) {
             Ok(None) => {}
-            Ok(Some((ask, inventory))) => match self.grant(&ask, &inventory, peek, spec, bore) {
+            Ok(Some((ask, inventory))) => match self.grant(&ask, &inventory, peek, tree, bore) {
                 Err(error) if ask.is_adopted() => warn!("{}: its chips are not recorded as taken: {error:#}", self.name()),
                 granted => return granted.map_err(|error| self.refused(error)),
             },
@@ -177,7 +169,7 @@ impl Serving<'_> {
     }
 
     /// What the container asks for, on this host.
-    fn ask(&self, peek: &Peek<'_>, request: Option<Request>) -> Result<Option<(Ask, Inventory)>> {
+    fn ask(&self, peek: &Peek, request: Option<Request>) -> Result<Option<(Ask, Inventory)>> {
         let inventory = self.host.discover()?;
         Ok(claim::ask(peek, request, &inventory, self.call.loaded.settings.manual_devices)?.map(|ask| (ask, inventory)))
     }
@@ -187,7 +179,7 @@ impl Serving<'_> {
     }
 
     /// Takes the lease, and puts it into the spec.
-    fn grant(&self, ask: &Ask, inventory: &Inventory, peek: &Peek<'_>, spec: &mut Value, bore: Option<&str>) -> Result<Spec> {
+    fn grant(&self, ask: &Ask, inventory: &Inventory, peek: &Peek, tree: &mut Tree<'_>, bore: Option<&str>) -> Result<Spec> {
         if let Some(fault) = &self.call.loaded.fault {
             return Err(anyhow::anyhow!("{fault:#}: mend it, containers without chips start all the same"));
         }
@@ -204,7 +196,7 @@ impl Serving<'_> {
             held_by: self.call.held_by,
             hook: (self.call.hook)()?,
         };
-        let subject = spec::Subject::of(spec);
+        let subject = spec::Subject::of(&tree.spec);
         let case = Case { claimant: &claimant, ask, spec: peek, subject: &subject, inventory, bore };
         let dry = self.call.loaded.settings.dry_run;
         let claim = if dry { claim::plan(&case) } else { claim::claim(&case) }?;
@@ -216,8 +208,8 @@ impl Serving<'_> {
         if dry {
             return Ok(Spec::Untouched);
         }
-        spec::apply(spec, &claim.edit)?;
-        (self.call.replace)(spec, &lease.id)?;
+        spec::apply(&mut tree.spec, &claim.edit)?;
+        (self.call.replace)(tree, &lease.id)?;
         Ok(Spec::Edited)
     }
 }

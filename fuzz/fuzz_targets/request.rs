@@ -10,8 +10,8 @@ use serde_json::json;
 fuzz_target!(|input: (&str, &str, &str)| {
     let (annotation, variable, wait) = input;
     let ask = |annotations: serde_json::Value, env: serde_json::Value| {
-        let text = json!({"annotations": annotations, "process": {"env": env}}).to_string();
-        let read = read(&Peek::parse(text.as_bytes()).expect("a small spec"), true);
+        let spec = json!({"annotations": annotations, "process": {"env": env}});
+        let read = read(&Peek::of(&spec).expect("a small spec"), true);
         if let Err(error) = &read {
             assert!(!error.to_string().contains(['\n', '\u{1b}']), "{error}");
         }

@@ -8,29 +8,30 @@ use libfuzzer_sys::fuzz_target;
 use neuron_container_runtime::chip::{ChipId, DeviceNumber, HostNode};
 use neuron_container_runtime::document::Document;
 use neuron_container_runtime::grant::Node;
-use neuron_container_runtime::peek::Peek;
+use neuron_container_runtime::peek::{Peek, concerns};
 use neuron_container_runtime::request;
 use neuron_container_runtime::spec::{self, Delivery, Edit, Subject};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, text) = input;
-    if let Ok(peek) = Peek::parse(text) {
-        let _ = request::read(&peek, choice & 1 == 0);
-        let _ = request::ignored(&peek, choice & 1 == 0);
-        let _ = (peek.privileged(), peek.mount_over_nodes(), peek.dynamic_devices().count());
-    }
     let document = Document::new(text.to_vec());
-    let peek = Peek::parse(document.text()).ok();
-    let value = peek.as_ref().and_then(Peek::seccomp).map_or_else(|| document.value(), |profile| document.value_without(profile));
-    let Ok(mut value) = value else { return };
+    let Ok(mut tree) = document.tree() else { return };
+    if let Ok(peek) = Peek::of(&tree.spec) {
+        let asks = request::read(&peek, choice & 1 == 0) != Ok(None);
+        let _ = request::ignored(&peek, choice & 1 == 0);
+        let words = || peek.annotations().any(|(key, _)| key.contains("neuron"));
+        assert!(concerns(text) || !(asks || words() || peek.dynamic_devices().next().is_some()));
+        let _ = (peek.privileged(), peek.mount_over_nodes());
+    }
+    let value = &mut tree.spec;
     // As it is without a word of ours.
-    let foreign = spec::is_edited(&value);
-    if spec::revert(&mut value).is_err() {
+    let foreign = spec::is_edited(value);
+    if spec::revert(value).is_err() {
         return;
     }
     let before = value.clone();
-    let _ = Subject::of(&value);
-    let Ok(()) = spec::apply(&mut value, &edit(choice)) else { return };
+    let _ = Subject::of(value);
+    let Ok(()) = spec::apply(value, &edit(choice)) else { return };
     let once = value.to_string();
     let mut twice = value.clone();
     spec::apply(&mut twice, &edit(choice)).expect("what was applied once can be applied again");
@@ -39,7 +40,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     if !foreign {
         assert_eq!(twice.to_string(), before.to_string());
     }
-    let written = document.with(&value).expect("a value is JSON");
+    let written = document.with(&tree).expect("a value is JSON");
     serde_json::from_slice::<serde_json::Value>(&written).expect("what is written can be read");
 });
 

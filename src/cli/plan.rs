@@ -78,8 +78,7 @@ impl Plan {
         let (folder, mut spec) = self.read()?;
         let bore = spec::revert(&mut spec)?;
         let before = spec.clone();
-        let text = spec.to_string();
-        let peek = Peek::parse(text.as_bytes()).context("the spec")?;
+        let peek = Peek::of(&spec).context("the spec is not understood")?;
         let request = request::read(&peek, settings.accept_env)?;
         let inventory = host.discover()?;
         let ledger = claim::look(&host, &Processes::new(&host.proc)?)?;

@@ -25,9 +25,7 @@ use crate::spec;
 pub(super) fn check(flags: &Flags, state: &State) -> Result<()> {
     let loaded = Loaded::new(flags, |_| None);
     let spec = spec_of(state);
-    let text = spec.to_string();
-    // What cannot be understood asks for nothing that we could know of.
-    let Ok(peek) = Peek::parse(text.as_bytes()) else { return Ok(()) };
+    let peek = Peek::of(&spec)?;
     let Some(request) = request::read(&peek, loaded.settings.accept_env)? else { return Ok(()) };
     if loaded.settings.dry_run {
         return Ok(());

@@ -62,7 +62,7 @@ fn a_deeply_nested_spec_is_refused_where_it_asks_and_told_of_where_not() {
         let list = "[".repeat(5000) + &"]".repeat(5000);
         spec.to_string().replacen('{', &format!("{{\"x\":{list},"), 1)
     };
-    let said = "its config.json cannot be edited: recursion limit exceeded";
+    let said = "its config.json is not understood: recursion limit exceeded";
     assert!(host.refuses_bundle(&host.bundle_of_text("asks", &deep(&asking("1"))), "c1").starts_with(said));
     for spec in [plain(), given(host.major(), &[("/dev/neuron0", 0)])] {
         let text = deep(&spec);
@@ -71,7 +71,7 @@ fn a_deeply_nested_spec_is_refused_where_it_asks_and_told_of_where_not() {
         let call = host.call(&args, "nothing").ok();
         assert_eq!((call.config_text(), host.leases()), (text, vec![]));
     }
-    assert!(host.log().contains(&format!("c2: its chips are not recorded as taken: {said}")), "{}", host.log());
+    assert!(host.log().contains(&format!("c2: gets no chips, and what chips it has are not recorded as taken: {said}")), "{}", host.log());
 }
 
 #[test]
