@@ -69,6 +69,18 @@ impl Document {
     }
 }
 
+/// The part at a JSON pointer none of whose names bears a `~`, such as all names of the runtime specification. (serde_json's `pointer`
+/// copies each name, to look for them.)
+#[must_use]
+pub fn part<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(value, |value, name| value.get(name))
+}
+
+/// As [`part`].
+pub fn part_mut<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Value> {
+    pointer.split('/').skip(1).try_fold(value, |value, name| value.get_mut(name))
+}
+
 /// A document taken apart, all but its seccomp profile.
 #[derive(Debug)]
 pub struct Tree<'a> {

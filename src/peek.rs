@@ -7,6 +7,7 @@ use memchr::memmem;
 use serde_json::{Map, Value};
 
 use crate::chip::DeviceNumber;
+use crate::document::part;
 use crate::words::quoted;
 
 /// The annotation that holds the lease of a spec that this tool has edited.
@@ -71,8 +72,8 @@ impl Peek {
     /// # Errors
     /// [`Mistyped`]; the runtimes refuse such a spec too.
     pub fn of(spec: &Value) -> Result<Self, Mistyped> {
-        let part = |pointer: &str| spec.pointer(pointer).unwrap_or(&Value::Null);
-        let list = |pointer: &str| part(pointer).as_array().map(Vec::as_slice).unwrap_or_default();
+        let part = |pointer| part(spec, pointer).unwrap_or(&Value::Null);
+        let list = |pointer| part(pointer).as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Self {
             annotations: ours(part("/annotations"))?,
             env: neurons(part("/process/env"))?,

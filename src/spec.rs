@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::chip::DeviceNumber;
+use crate::document::{part, part_mut};
 use crate::grant::{LOGICAL_CONFIG, NUM_CORES, Node, VISIBLE_CORES};
 use crate::peek::{LEASE_ANNOTATION, is_node_path};
 use crate::request::VISIBLE_DEVICES;
@@ -97,7 +98,7 @@ impl Subject {
     #[must_use]
     pub fn of(spec: &Value) -> Self {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-        let part = |pointer: &str| spec.pointer(pointer).unwrap_or(&Value::Null);
+        let part = |pointer| part(spec, pointer).unwrap_or(&Value::Null);
         let user = part("/process/user");
         let groups = user["additionalGids"].as_array().map(|list| list.iter().filter_map(number).collect());
         let joins_none = |namespace: &Value| namespace["path"].is_null() || namespace["path"] == "";
@@ -149,9 +150,8 @@ pub fn apply(spec: &mut Value, edit: &Edit) -> Result<()> {
     set_env(spec, &edit.env, &mut undo)?;
     add_hook(spec, edit, &mut undo)?;
     // Last, for it holds what the others noted.
-    map(spec, "/annotations", &mut undo)?;
+    let annotations = map(spec, "/annotations", &mut undo)?;
     let undo = serde_json::to_string(&undo)?;
-    let annotations = spec.pointer_mut("/annotations").and_then(Value::as_object_mut).context("annotations is no map")?;
     annotations.insert(LEASE_ANNOTATION.to_owned(), edit.lease.clone().into());
     annotations.insert(UNDO_ANNOTATION.to_owned(), undo.into());
     Ok(())
@@ -207,7 +207,7 @@ fn add_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
 
 /// Takes out entries in the place of a granted node and, where only the granted ones may stay, every other Neuron node.
 fn remove_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
-    let Some(devices) = spec.pointer_mut("/linux/devices").filter(|value| !value.is_null()) else { return Ok(()) };
+    let Some(devices) = part_mut(spec, "/linux/devices").filter(|value| !value.is_null()) else { return Ok(()) };
     let devices = devices.as_array_mut().context("linux.devices is no list")?;
     let mut position = 0;
     devices.retain(|entry| {
@@ -325,35 +325,30 @@ fn add_hook(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
 
 /// The list at a pointer, made with all that it stands in where it is missing.
 fn list<'a>(spec: &'a mut Value, pointer: &str, undo: &mut Undo) -> Result<&'a mut Vec<Value>> {
-    let (parent, _) = pointer.rsplit_once('/').unwrap_or(("", pointer));
-    map(spec, parent, undo)?;
-    make(spec, pointer, Value::Array(Vec::new()), undo)?.as_array_mut().with_context(|| format!("{pointer} is no list"))
+    let (parent, key) = pointer.rsplit_once('/').unwrap_or(("", pointer));
+    let list = make(map(spec, parent, undo)?, key, pointer, || Value::Array(Vec::new()), undo);
+    list.as_array_mut().with_context(|| format!("{pointer} is no list"))
 }
 
 /// The map at a pointer, made with all that it stands in where it is missing.
 fn map<'a>(spec: &'a mut Value, pointer: &str, undo: &mut Undo) -> Result<&'a mut Map<String, Value>> {
-    for (end, _) in pointer.match_indices('/').skip(1) {
-        make(spec, &pointer[..end], Value::Object(Map::new()), undo)?;
-    }
-    if !pointer.is_empty() {
-        make(spec, pointer, Value::Object(Map::new()), undo)?;
-    }
-    spec.pointer_mut(pointer).and_then(Value::as_object_mut).with_context(|| format!("{pointer} is no map"))
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return spec.as_object_mut().context("the spec is no map") };
+    let map = make(self::map(spec, parent, undo)?, key, pointer, || Value::Object(Map::new()), undo);
+    map.as_object_mut().with_context(|| format!("{pointer} is no map"))
 }
 
-fn make<'a>(spec: &'a mut Value, pointer: &str, empty: Value, undo: &mut Undo) -> Result<&'a mut Value> {
-    let (parent, key) = pointer.rsplit_once('/').unwrap_or(("", pointer));
-    let parent = spec.pointer_mut(parent).and_then(Value::as_object_mut).with_context(|| format!("{parent} is no map"))?;
-    let entry = parent.entry(key).or_insert_with(|| {
+/// What is called so in a map; the pointer to it is noted where it has to be made.
+fn make<'a>(map: &'a mut Map<String, Value>, key: &str, pointer: &str, empty: fn() -> Value, undo: &mut Undo) -> &'a mut Value {
+    let entry = map.entry(key).or_insert_with(|| {
         undo.made.push(pointer.to_owned());
-        empty.clone()
+        empty()
     });
     if entry.is_null() {
         undo.made.push(pointer.to_owned());
         undo.nulls.push(pointer.to_owned());
-        *entry = empty;
+        *entry = empty();
     }
-    Ok(entry)
+    entry
 }
 
 #[cfg(test)]

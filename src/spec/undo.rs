@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{BIND_OPTIONS, Delivery, HOOK_NAME, HOOK_STAGE, IPC_LOCK, UNDO_ANNOTATION, VARIABLES, is_edited, names, rule};
 use crate::chip::DeviceNumber;
+use crate::document::part_mut;
 use crate::grant;
 use crate::peek::{LEASE_ANNOTATION, is_node_path};
 
@@ -47,7 +48,7 @@ pub fn revert(spec: &mut Value) -> Result<Option<String>> {
     }
     let mut lease = None;
     let mut undo = Undo::default();
-    if let Some(annotations) = spec.pointer_mut("/annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = part_mut(spec, "/annotations").and_then(Value::as_object_mut) {
         lease = annotations.shift_remove(LEASE_ANNOTATION).and_then(|value| value.as_str().map(str::to_owned));
         let text = annotations.shift_remove(UNDO_ANNOTATION);
         undo = text.as_ref().and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -58,12 +59,12 @@ pub fn revert(spec: &mut Value) -> Result<Option<String>> {
     if undo.delivery != Delivery::Given {
         for node in &nodes {
             let rule = rule(node.number)?;
-            remove_last(spec.pointer_mut("/linux/resources/devices"), |entry| *entry == rule);
-            remove_last(spec.pointer_mut("/mounts"), |entry| undo.delivery == Delivery::Mounts && node.is_mount(entry));
-            remove_last(spec.pointer_mut("/linux/devices"), |entry| undo.delivery == Delivery::Devices && node.is_device(entry));
+            remove_last(part_mut(spec, "/linux/resources/devices"), |entry| *entry == rule);
+            remove_last(part_mut(spec, "/mounts"), |entry| undo.delivery == Delivery::Mounts && node.is_mount(entry));
+            remove_last(part_mut(spec, "/linux/devices"), |entry| undo.delivery == Delivery::Devices && node.is_device(entry));
         }
     }
-    if let Some(devices) = spec.pointer_mut("/linux/devices").and_then(Value::as_array_mut) {
+    if let Some(devices) = part_mut(spec, "/linux/devices").and_then(Value::as_array_mut) {
         for (position, entry) in undo.devices {
             let of_driver = nodes.iter().any(|node| entry.get("major").is_some_and(|major| *major == node.number.major));
             let at_node = entry.get("path").and_then(Value::as_str).is_some_and(is_node_path);
@@ -80,7 +81,7 @@ pub fn revert(spec: &mut Value) -> Result<Option<String>> {
 }
 
 fn unset_env(spec: &mut Value, undo: &Undo) {
-    let Some(env) = spec.pointer_mut("/process/env").and_then(Value::as_array_mut) else { return };
+    let Some(env) = part_mut(spec, "/process/env").and_then(Value::as_array_mut) else { return };
     for name in undo.added.iter().rev().filter(|name| VARIABLES.contains(&name.as_str())) {
         if let Some(position) = env.iter().rposition(|entry| entry.as_str().is_some_and(|text| names(text, name))) {
             env.remove(position);
@@ -97,7 +98,7 @@ fn unset_env(spec: &mut Value, undo: &Undo) {
 
 fn remove_capability(spec: &mut Value, undo: &Undo) {
     for set in &undo.sets {
-        remove_last(spec.pointer_mut("/process/capabilities").and_then(|sets| sets.get_mut(set)), |capability| capability == IPC_LOCK);
+        remove_last(part_mut(spec, "/process/capabilities").and_then(|sets| sets.get_mut(set)), |capability| capability == IPC_LOCK);
     }
 }
 
@@ -125,7 +126,7 @@ impl Named {
 /// Takes out our hook entries, and returns the nodes that they name, the last first.
 fn remove_hooks(spec: &mut Value) -> Vec<Named> {
     let mut nodes = Vec::new();
-    let Some(hooks) = spec.pointer_mut("/hooks/createRuntime").and_then(Value::as_array_mut) else { return nodes };
+    let Some(hooks) = part_mut(spec, "/hooks/createRuntime").and_then(Value::as_array_mut) else { return nodes };
     hooks.retain(|hook| {
         let args: Vec<&str> = hook["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let ours = args.starts_with(&[HOOK_NAME, HOOK_STAGE, "--lease"]);
@@ -150,7 +151,7 @@ fn remove_last(list: Option<&mut Value>, wanted: impl Fn(&Value) -> bool) {
 /// Takes out a list or map that [`make`] made, if it is empty now.
 fn unmake(spec: &mut Value, pointer: &str, nulls: &[String]) {
     let (parent, key) = pointer.rsplit_once('/').unwrap_or(("", pointer));
-    let Some(parent) = spec.pointer_mut(parent).and_then(Value::as_object_mut) else { return };
+    let Some(parent) = part_mut(spec, parent).and_then(Value::as_object_mut) else { return };
     let empty = match parent.get(key) {
         Some(Value::Array(list)) => list.is_empty(),
         Some(Value::Object(map)) => map.is_empty(),
