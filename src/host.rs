@@ -3,15 +3,15 @@
 //! Reads sysfs, `/dev` and DMI under the roots; writes nothing. Each file format has a pure `parse_` twin. The roots are the only
 //! thing that tests replace: `host-root` moves all of them but `/proc` and `/etc`.
 
-use std::fs;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::{FileType, Stat};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
-use crate::kernel::{self, Limit};
+use crate::kernel::{self, Folder, Limit};
 use crate::settings::Settings;
 use crate::topology::{self, InstanceType};
 
@@ -73,22 +73,11 @@ impl Host {
         let instance_type = read_optional(&self.sys.join("class/dmi/id/product_name"))?.map(|text| text.trim().to_owned());
         let driver_version = read_optional(&self.sys.join("module/neuron/version"))?.map(|text| text.trim().to_owned());
         let class = self.sys.join("class/neuron_device");
-        let mut chips = match ids_in(&class) {
-            Ok(ids) => ids.into_iter().map(|id| self.sysfs_chip(&class, id)).collect::<Result<Vec<_>>>()?,
+        let mut chips = match Folder::open(&class) {
+            Ok(class) => self.sysfs_chips(&class)?,
             Err(error) if error.kind() == ErrorKind::NotFound => self.dev_chips()?,
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", class.display())),
+            Err(error) => return Err(unreadable(&class, error)),
         };
-        // An instance has chips of one kind, so what they are is read once.
-        if let Some(first) = chips.first() {
-            let folder = class.join(first.id.node_name());
-            let cores = readable(&folder.join("core_count"))?.and_then(|text| text.trim().parse().ok());
-            let name = readable(&folder.join("info/architecture/device_name"))?;
-            let name = name.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
-            for chip in &mut chips {
-                chip.cores = cores;
-                chip.architecture.clone_from(&name);
-            }
-        }
         // The table is asked only where sysfs is silent.
         let silent = |chip: &Chip| chip.cores.is_none() || chip.linked.is_none() || chip.architecture.is_none();
         if chips.iter().any(silent)
@@ -110,35 +99,41 @@ impl Host {
         Ok(value.map(|value| (path.display().to_string(), value)))
     }
 
-    fn sysfs_chip(&self, class: &Path, id: ChipId) -> Result<Chip> {
-        let folder = class.join(id.node_name());
-        let path = folder.join("dev");
-        let dev = kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        let number: DeviceNumber =
-            dev.trim().parse().map_err(|()| anyhow::anyhow!("{} holds no device number but {:?}", path.display(), dev))?;
-        let mut health = self.ready(&folder.join("reset"))?;
-        let (node, fault) = self.node(id, number);
-        if let Some(fault) = fault {
-            health = Health::Missing(fault);
-        }
-        Ok(Chip {
-            id,
-            number,
-            cores: None,
-            linked: readable(&folder.join("connected_devices"))?.and_then(|text| parse_connected(&text)),
-            architecture: None,
-            health,
-            node,
-        })
+    fn sysfs_chips(&self, class: &Folder) -> Result<Vec<Chip>> {
+        let nodes = Folder::open(&self.dev);
+        let ids = ids_in(class)?;
+        // An instance has chips of one kind, so what they are is read once.
+        let Some(first) = ids.first().map(|id| id.node_name()) else { return Ok(Vec::new()) };
+        let cores = readable(class, &format!("{first}/core_count"))?.and_then(|text| text.trim().parse().ok());
+        let name = readable(class, &format!("{first}/info/architecture/device_name"))?;
+        let name = name.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
+        let chip = |id: ChipId| {
+            let folder = id.node_name();
+            let path = format!("{folder}/dev");
+            let dev = class.text(&path).map_err(|error| unreadable(&class.path.join(&path), error))?;
+            let number: DeviceNumber = dev
+                .trim()
+                .parse()
+                .map_err(|()| anyhow::anyhow!("{} holds no device number but {:?}", class.path.join(&path).display(), dev))?;
+            let mut health = ready(class, &format!("{folder}/reset"));
+            let (node, fault) = self.node(&nodes, id, number);
+            if let Some(fault) = fault {
+                health = Health::Missing(fault);
+            }
+            let linked = readable(class, &format!("{folder}/connected_devices"))?.and_then(|text| parse_connected(&text));
+            Ok(Chip { id, number, cores, linked, architecture: name.clone(), health, node })
+        };
+        ids.iter().copied().map(chip).collect()
     }
 
     /// Drivers without sysfs: the nodes themselves.
     fn dev_chips(&self) -> Result<Vec<Chip>> {
-        let ids = match ids_in(&self.dev) {
-            Ok(ids) => ids,
+        let nodes = match Folder::open(&self.dev) {
+            Ok(nodes) => nodes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", self.dev.display())),
+            Err(error) => return Err(unreadable(&self.dev, error)),
         };
+        let ids = ids_in(&nodes)?;
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -146,33 +141,35 @@ impl Host {
         let driver = parse_major(&devices);
         let mut chips = Vec::new();
         for id in ids {
-            let path = self.dev.join(id.node_name());
-            let metadata = fs::symlink_metadata(&path).with_context(|| format!("{} cannot be looked at", path.display()))?;
-            let number = number_of(metadata.rdev());
+            let name = id.node_name();
+            let stat = nodes.stat(&name).with_context(|| format!("{} cannot be looked at", nodes.path.join(&name).display()))?;
+            let number = number_of(stat.st_rdev);
             // Nodes that a driver left behind, or that are no nodes at all.
             let of_driver = self.simulated() || driver == Some(number.major);
-            if !metadata.file_type().is_char_device() || !of_driver {
+            if !is_node(&stat) || !of_driver {
                 continue;
             }
-            let node = Some(host_node(&metadata));
+            let node = Some(host_node(&stat));
             chips.push(Chip { id, number, cores: None, linked: None, architecture: None, health: Health::Ready, node });
         }
         Ok(chips)
     }
 
     /// The node of a chip, and what is wrong with it.
-    fn node(&self, id: ChipId, number: DeviceNumber) -> (Option<HostNode>, Option<String>) {
-        let path = self.dev.join(id.node_name());
-        let metadata = match fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata,
-            Err(error) => return (None, Some(format!("missing: {}: {error}", path.display()))),
+    fn node(&self, nodes: &io::Result<Folder>, id: ChipId, number: DeviceNumber) -> (Option<HostNode>, Option<String>) {
+        let name = id.node_name();
+        let missing = |why: &dyn Display| (None, Some(format!("missing: {}{why}", self.dev.join(&name).display())));
+        let stat = match nodes.as_ref().map(|nodes| nodes.stat(&name)) {
+            Ok(Ok(stat)) => stat,
+            Ok(Err(error)) => return missing(&format_args!(": {error}")),
+            Err(error) => return missing(&format_args!(": {error}")),
         };
-        let drivers = metadata.file_type().is_char_device() && number_of(metadata.rdev()) == number;
-        let stands_in = self.simulated() && metadata.is_file();
+        let drivers = is_node(&stat) && number_of(stat.st_rdev) == number;
+        let stands_in = self.simulated() && FileType::from_raw_mode(stat.st_mode).is_file();
         if !(drivers || stands_in) {
-            return (None, Some(format!("missing: {} is not the driver's node {number}", path.display())));
+            return missing(&format_args!(" is not the driver's node {number}"));
         }
-        (Some(host_node(&metadata)), None)
+        (Some(host_node(&stat)), None)
     }
 
     /// Can this chip, which was ready a moment ago, still be opened?
@@ -195,19 +192,18 @@ impl Host {
             },
         }
     }
+}
 
-    /// What sysfs `reset` says.
-    fn ready(&self, path: &Path) -> Result<Health> {
-        match kernel::text(path) {
-            Ok(text) => Ok(parse_reset(&text)),
-            // Drivers before there was such a file.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Health::Ready),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                Ok(Health::Unknown(format!("not known to be ready: {} is root's to read", path.display())))
-            }
-            Err(error) => Ok(Health::Unknown(format!("not known to be ready: {}: {error}", path.display()))),
-        }
-    }
+/// What sysfs `reset` says.
+fn ready(class: &Folder, name: &str) -> Health {
+    let why = match class.text(name) {
+        Ok(text) => return parse_reset(&text),
+        // Drivers before there was such a file.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Health::Ready,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => " is root's to read".to_owned(),
+        Err(error) => format!(": {error}"),
+    };
+    Health::Unknown(format!("not known to be ready: {}{why}", class.path.join(name).display()))
 }
 
 /// Fills in from the table what sysfs does not tell.
@@ -218,11 +214,9 @@ fn complete(chip: &mut Chip, row: &InstanceType, present: ChipSet) {
 }
 
 /// The ids N of the entries `neuronN` of a folder, ascending by number.
-fn ids_in(folder: &Path) -> io::Result<Vec<ChipId>> {
-    let mut ids = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        ids.extend(entry?.file_name().to_str().and_then(parse_node_name));
-    }
+fn ids_in(folder: &Folder) -> Result<Vec<ChipId>> {
+    let names = folder.names().map_err(|error| unreadable(&folder.path, error))?;
+    let mut ids: Vec<_> = names.iter().filter_map(|name| parse_node_name(name)).collect();
     ids.sort_unstable();
     Ok(ids)
 }
@@ -279,8 +273,12 @@ pub fn number_of(rdev: u64) -> DeviceNumber {
     DeviceNumber { major: part(nix::sys::stat::major(rdev)), minor: part(nix::sys::stat::minor(rdev)) }
 }
 
-fn host_node(metadata: &fs::Metadata) -> HostNode {
-    HostNode { mode: metadata.mode() & 0o777, uid: metadata.uid(), gid: metadata.gid() }
+fn host_node(stat: &Stat) -> HostNode {
+    HostNode { mode: stat.st_mode & 0o777, uid: stat.st_uid, gid: stat.st_gid }
+}
+
+fn is_node(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_char_device()
 }
 
 /// A file that may be missing.
@@ -288,16 +286,21 @@ fn read_optional(path: &Path) -> Result<Option<String>> {
     match kernel::text(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+        Err(error) => Err(unreadable(path, error)),
     }
 }
 
-/// A file that may be missing, or root's alone.
-fn readable(path: &Path) -> Result<Option<String>> {
-    match read_optional(path) {
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied) => Ok(None),
-        other => other,
+/// A file of a chip that may be missing, or root's alone.
+fn readable(class: &Folder, name: &str) -> Result<Option<String>> {
+    match class.text(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => Ok(None),
+        Err(error) => Err(unreadable(&class.path.join(name), error)),
     }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> anyhow::Error {
+    anyhow::Error::from(error).context(format!("{} cannot be read", path.display()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, Stat};
 
 /// What nearly all of the kernel's fit in, bytes.
 const SHORT: usize = 512;
@@ -15,7 +18,10 @@ const SHORT: usize = 512;
 /// # Errors
 /// As opening and reading have it.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    all(File::open(path)?)
+}
+
+fn all(mut file: File) -> io::Result<Vec<u8>> {
     let mut short = [0; SHORT];
     let length = file.read(&mut short)?;
     let mut bytes = short.get(..length).unwrap_or_default().to_vec();
@@ -30,7 +36,62 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`].
 pub fn text(path: &Path) -> io::Result<String> {
-    Ok(String::from_utf8(read(path)?).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    read(path).map(lossy)
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// A folder of which many files are read: the way to it is walked once.
+#[derive(Debug)]
+pub struct Folder {
+    folder: File,
+    /// Where it is, for people.
+    pub path: PathBuf,
+}
+
+impl Folder {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As opening has it; it is no folder.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { folder: rustix::fs::open(path, flags, Mode::empty())?.into(), path: path.to_owned() })
+    }
+
+    /// The text of a file of the kernel's, as [`text`].
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn text(&self, name: &str) -> io::Result<String> {
+        let file = rustix::fs::openat(&self.folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        all(file.into()).map(lossy)
+    }
+
+    /// What a name in it is; a link itself, not what it points to.
+    ///
+    /// # Errors
+    /// It is not there, or may not be looked at.
+    pub fn stat(&self, name: &str) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The names in it, in no order; those that are not UTF-8 left out.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        rustix::fs::seek(&self.folder, SeekFrom::Start(0))?;
+        let mut buffer = [MaybeUninit::uninit(); 4 * SHORT];
+        let mut entries = RawDir::new(&self.folder, &mut buffer);
+        let mut names = Vec::new();
+        while let Some(entry) = entries.next() {
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
+        }
+        Ok(names)
+    }
 }
 
 /// The bytes of an open file that is thought to have this length.

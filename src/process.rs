@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::kernel;
 use crate::lease::{Holder, Lease, Life, Seen, Waiter};
@@ -18,10 +19,6 @@ pub const INITIAL_PIDNS: u64 = 0xEFFF_FFFC;
 const INITIAL_USERNS: u64 = 0xEFFF_FFFD;
 /// Who owns files of users that a user namespace does not know (`DEFAULT_OVERFLOWUID`, include/linux/highuid.h).
 const OVERFLOW_UID: u32 = 65534;
-/// `CAP_IPC_LOCK` (include/uapi/linux/capability.h).
-const IPC_LOCK: u32 = 14;
-/// `CAP_MKNOD`.
-const MKNOD: u32 = 27;
 
 /// Is this root's file or the caller's, and writable by nobody else?
 ///
@@ -107,15 +104,13 @@ impl Processes {
     /// `/proc/self` cannot be read.
     pub fn oneself(&self) -> Result<Oneself> {
         let pid = nix::unistd::getpid().as_raw();
-        let path = self.proc.join("self/status");
-        let status = kernel::text(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        let capabilities = parse_effective(&status).with_context(|| format!("{} names no CapEff", path.display()))?;
+        let effective = capabilities(None).context("this process's capabilities cannot be asked for")?.effective;
         Ok(Oneself {
             holder: self.holder(pid)?,
             initial_pidns: self.pidns == INITIAL_PIDNS,
             initial_userns: namespace(&self.proc.join("self/ns/user"))? == INITIAL_USERNS,
-            ipc_lock: capabilities & (1 << IPC_LOCK) != 0,
-            mknod: capabilities & (1 << MKNOD) != 0,
+            ipc_lock: effective.contains(CapabilitySet::IPC_LOCK),
+            mknod: effective.contains(CapabilitySet::MKNOD),
         })
     }
 
@@ -259,12 +254,6 @@ fn parse_stat(stat: &[u8]) -> Option<Seen> {
     Some(Seen::There { start, state, threads })
 }
 
-/// `CapEff` of `/proc/PID/status`.
-fn parse_effective(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
-}
-
 /// The first cgroup of a process, cgroup v2's before v1's, that is not the caller's own.
 fn pick_cgroup(theirs: &str, ours: &str) -> Option<String> {
     let lines = |text: &str| {
@@ -404,11 +393,5 @@ mod tests {
         fs::create_dir(below.join("cgroup.procs")).unwrap();
         assert_eq!(populated(root.path(), 0), Life::Unknown);
         assert_eq!(populated(&root.path().join("gone"), 0), Life::Dead);
-    }
-
-    #[test]
-    fn capabilities_are_read_off_status() {
-        assert_eq!(parse_effective("Name:\tx\nCapEff:\t0000000008004000\n"), Some((1 << MKNOD) | (1 << IPC_LOCK)));
-        assert_eq!(parse_effective("CapEff:\tz\n"), None);
     }
 }
