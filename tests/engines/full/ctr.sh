@@ -45,11 +45,12 @@ init_of() {
 }
 
 # A session may end before ctr has copied all that it wrote: then the last word is missing, and it is asked again.
+# Both outputs go by one stream, for the last word of one proves nothing of the other.
 inside() {
     local said rc
     for _ in 1 2 3 4 5 6 7 8; do
         rc=0
-        said=$(ctr task exec --exec-id "session-$RANDOM" "$1" sh -c "($2); rc=\$?; echo; echo said; exit \$rc" 2>&1) || rc=$?
+        said=$(ctr task exec --exec-id "session-$RANDOM" "$1" sh -c "($2) 2>&1; rc=\$?; echo; echo said; exit \$rc" 2>&1) || rc=$?
         case $said in
             *said) echo "${said%said}" && return "$rc" ;;
         esac
