@@ -6,9 +6,9 @@
 //! A grant is a run of consecutive ascending ids, explicit ids too: the driver books cores at `cores_per_chip × host id of the
 //! first node + core`, so with a gap a container would book its neighbour's cores (neuron_cdev.c, `ncdev_crwl_nc_range_mark`).
 
+mod blocks;
 mod shortage;
 
-use std::cmp::Reverse;
 use std::fmt;
 
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
@@ -16,6 +16,8 @@ use crate::cores::Share;
 use crate::request::{Want, in_words};
 use crate::topology;
 use crate::words::short_container;
+
+use blocks::Blocks;
 
 pub use shortage::Shortage;
 
@@ -72,10 +74,17 @@ pub struct Choice {
 pub struct Candidate {
     /// The run.
     pub run: ChipSet,
-    /// How many aligned blocks of 8, of 4 and of 2 free chips stay whole when it is taken.
+    /// What it spoils of the host's blocks, in [`Candidate::UNIT`]s: the least is taken.
+    pub cost: u64,
+    /// How many aligned blocks of 8, of 4 and of 2 free chips stay whole when it is taken: for people.
     pub leaves: [usize; 3],
     /// The length of the stretch of free chips that it is taken from.
     pub gap: u32,
+}
+
+impl Candidate {
+    /// The cost of a free chip in a block of its own: fine enough for the blocks of twenty containers and more.
+    pub const UNIT: u64 = 1 << 40;
 }
 
 /// A grant that is served though it may disappoint.
@@ -178,9 +187,11 @@ impl Host<'_> {
             let total = present.len();
             return Err(Shortage::NotEnough { asked, free: free.len(), total, taken: self.taken(present.difference(free)) });
         }
-        let candidate = |run| Candidate { run, leaves: whole_blocks(free.difference(run)), gap: gap(free, run) };
+        let blocks = Blocks::new(self, free);
+        let candidate =
+            |run| Candidate { run, cost: blocks.cost(run), leaves: whole_blocks(free.difference(run)), gap: gap(free, run) };
         let considered: Vec<_> = runs_of(free, wanted).filter(|run| self.serves(*run)).map(candidate).collect();
-        if let Some(best) = considered.iter().max_by_key(|of| (of.leaves, Reverse((of.gap, of.run.first())))) {
+        if let Some(best) = considered.iter().min_by_key(|of| (of.cost, of.gap, of.run.first())) {
             return Ok(Choice { chips: best.run, warnings: self.warnings(best.run), considered });
         }
         if !runs_of(present, wanted).any(|run| self.serves(run)) {
@@ -344,7 +355,7 @@ fn runs_of(chips: ChipSet, wanted: u32) -> impl Iterator<Item = ChipSet> {
     chips.iter().filter_map(move |first| ChipSet::run(first, wanted)).filter(move |run| chips.contains_all(*run))
 }
 
-/// How many aligned blocks of 8, of 4 and of 2 chips are whole among these: more is better, the larger first.
+/// How many aligned blocks of 8, of 4 and of 2 chips are whole among these.
 fn whole_blocks(free: ChipSet) -> [usize; 3] {
     [8, 4, 2].map(|size| runs_of(free, size).filter(|run| run.first().is_some_and(|first| first.index() % size == 0)).count())
 }

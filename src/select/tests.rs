@@ -44,7 +44,8 @@ fn refusal(inventory: &Inventory, held: &[Held], want: Want, policy: &Policy) ->
     select(inventory, held, want, policy).unwrap_err().to_string()
 }
 
-/// Worked out by hand: the most whole aligned blocks of 8, then 4, then 2; then the smallest gap; then the lowest id.
+/// Worked out by hand: the least worth of the blocks touched (a block's size, a quarter of it with a container in it); then the smallest
+/// gap; then the lowest id.
 #[test]
 fn the_best_fit_keeps_large_aligned_blocks_whole() {
     let torus = host(Links::Torus4x4, 16);
@@ -58,8 +59,8 @@ fn the_best_fit_keeps_large_aligned_blocks_whole() {
         (&torus, &[], 16, Some("0-15")),
         // 0 is taken: 1 completes the broken pair.
         (&torus, &[0], 1, Some("1")),
-        // Two: 1-2 and 2-3 both leave one chip of the broken four and six whole pairs, so the lower id wins.
-        (&torus, &[0], 2, Some("1-2")),
+        // Two: 2-3 touches one whole pair (2), a broken four, eight and sixteen (1, 2, 4), 1-2 the broken pair (1/2) as well.
+        (&torus, &[0], 2, Some("2-3")),
         // With 1 taken as well, 2-3 completes the four.
         (&torus, &[0, 1], 2, Some("2-3")),
         // Four: the rest of the broken half, not the whole one.
@@ -88,9 +89,10 @@ fn a_line_has_no_wrap_and_unknown_links_serve_one_chip_only() {
     for chip in &mut line.chips {
         chip.linked = None;
     }
-    // Of six chips, 4 leaves the aligned four 0-3 whole.
-    assert_eq!(chosen(&line, &[], 1).as_deref(), Some("4"));
+    // Where no two chips can be given together, there is no block to spoil.
+    assert_eq!(chosen(&line, &[], 1).as_deref(), Some("0"));
     assert_eq!(chosen(&line, &[], 2), None);
+    // 4-5 touches a pair (2), one half a size on (3-4: 1/2) and such a four (2-5: 1); 0-1 a pair, such a pair and the four 0-3 (4).
     let free = Policy { require_links: false, ..policy() };
     assert_eq!(select(&line, &[], Want::Any(2), &free).unwrap().chips, set([4, 5]));
 }

@@ -38,7 +38,7 @@ fn the_demo_tells_the_whole_story_on_every_kind_of_host_and_leaves_nothing() {
                 "web asks for 1 chip:",
                 "train asks for 3 chips",
                 "asked for 6 Neuron chips, 2 of 6 are free",
-                "1 free   A web 4   B next 0-2   C legacy 3 (adopted)",
+                "1 free   A web 5   B next 2-4   C legacy 0 (adopted)",
             ],
         ),
         ("inf2.xlarge", &["asked for 1 Neuron chip, 0 of 1 are free", "web is killed with -9", "0 free   A next 0", "No chip is left"]),

@@ -25,7 +25,7 @@ fn it_says_what_would_be_given_and_why() {
     for line in [
         "request   4 Neuron chips (any:4), from aws.amazon.com/neuron\n",
         "free      0-15 of 16 Neuron chips\n",
-        "choice    0-3: the lowest of 4 possible runs, which keep the same blocks of free chips whole (1 of 8, 3 of 4, 6 of 2)\n",
+        "choice    0-3: the lowest of 4 possible runs, which spoil blocks of chips alike (left whole: 1 of 8, 3 of 4, 6 of 2)\n",
         "\n--- config.json\n+++ config.json as the low-level runtime would get it\n@@ ",
         "\n+      \"AWS_NEURON_VISIBLE_DEVICES=0,1,2,3\",\n+      \"NEURON_RT_NUM_CORES=8\"\n",
     ] {
@@ -40,16 +40,17 @@ fn the_json_document_is_the_same_as_data() {
     let pid = host.begin("web", &asking("id:0")).init().pid;
     let (code, shown) = plan_json(&host, &["--env", "AWS_NEURON_VISIBLE_DEVICES=any:2"]);
     assert_eq!(code, Some(0));
-    // Free are 1 to 3: taking 2-3 leaves no pair whole, taking 1-2 neither; the gap is the same, so the lower one.
+    // Free are 1 to 3. Both spoil the pair 2-3 (2), the pair half a size on 1-2 (1/2) and the four that web broke (1); 1-2 also the
+    // pair 0-1 that web broke (1/2).
     let leaves = json!({"8": 0, "4": 0, "2": 0});
     assert_eq!(shown["version"], 1);
     assert_eq!(shown["request"], json!({"want": "any:2", "from": "AWS_NEURON_VISIBLE_DEVICES"}));
     assert_eq!((&shown["registered"], &shown["free"]), (&json!(4), &json!([1, 2, 3])));
     assert_eq!(shown["held"], json!([{"chips": [0], "container": "web", "pid": pid}]));
-    let considered = [[1, 2], [2, 3]].map(|chips| json!({"chips": chips, "leaves": leaves, "gap": 3}));
+    let considered = [([1, 2], 4.0), ([2, 3], 3.5)].map(|(chips, cost)| json!({"chips": chips, "cost": cost, "leaves": leaves, "gap": 3}));
     assert_eq!(shown["considered"], json!(considered));
-    assert_eq!((&shown["choice"], &shown["refusal"]), (&json!([1, 2]), &Value::Null));
-    assert!(shown["diff"].as_str().unwrap().contains("+      \"AWS_NEURON_VISIBLE_DEVICES=1,2\""));
+    assert_eq!((&shown["choice"], &shown["refusal"]), (&json!([2, 3]), &Value::Null));
+    assert!(shown["diff"].as_str().unwrap().contains("+      \"AWS_NEURON_VISIBLE_DEVICES=2,3\""));
 }
 
 #[test]

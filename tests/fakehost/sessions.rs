@@ -74,7 +74,7 @@ fn a_sessions_own_word_on_cores_counts() {
     }
     host.begin("c2", &annotated(&[("aws.amazon.com/neuroncore", "1")]));
     let (_, seen) = exec(&host, "c2", &process(0, &[]), false);
-    assert_eq!(env(&seen), ["PATH=/bin", "AWS_NEURON_VISIBLE_DEVICES=2", "NEURON_RT_VISIBLE_CORES=0"]);
+    assert_eq!(env(&seen), ["PATH=/bin", "AWS_NEURON_VISIBLE_DEVICES=3", "NEURON_RT_VISIBLE_CORES=0"]);
 }
 
 #[test]

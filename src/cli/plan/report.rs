@@ -43,10 +43,11 @@ pub(super) struct Holding {
     pid: i32,
 }
 
-/// A run that could be chosen, and how many aligned blocks of free chips it leaves whole.
+/// A run that could be chosen, what it spoils (the least is taken), and how many aligned blocks of free chips it leaves whole.
 #[derive(Debug, Serialize)]
 pub(super) struct Possible {
     chips: ChipSet,
+    cost: f64,
     leaves: Map<String, Value>,
     gap: u32,
 }
@@ -71,7 +72,8 @@ impl Holding {
 impl Possible {
     fn new(candidate: &Candidate) -> Self {
         let leaves = ["8", "4", "2"].iter().zip(candidate.leaves).map(|(size, blocks)| ((*size).to_owned(), blocks.into()));
-        Self { chips: candidate.run, leaves: leaves.collect(), gap: candidate.gap }
+        let cost = candidate.cost as f64 / Candidate::UNIT as f64;
+        Self { chips: candidate.run, cost, leaves: leaves.collect(), gap: candidate.gap }
     }
 }
 
@@ -122,7 +124,7 @@ impl Report {
         Ok(())
     }
 
-    /// Why this run: how many there were, what the best ones leave whole, how they are told apart.
+    /// Why this run: how many there were, what it leaves whole, how the best ones are told apart.
     fn why(&self, choice: ChipSet) -> String {
         let Some(chosen) = self.considered.iter().find(|option| option.chips == choice) else { return String::new() };
         let all = self.considered.len();
@@ -132,12 +134,12 @@ impl Report {
         let blocks = chosen.leaves.iter().filter(|(_, blocks)| **blocks != 0);
         let blocks: Vec<_> = blocks.map(|(size, blocks)| format!("{blocks} of {size}")).collect();
         let blocks = if blocks.is_empty() { "none".to_owned() } else { blocks.join(", ") };
-        let equal: Vec<_> = self.considered.iter().filter(|option| option.leaves == chosen.leaves).collect();
+        let equal: Vec<_> = self.considered.iter().filter(|option| option.cost.total_cmp(&chosen.cost).is_eq()).collect();
         let one = if equal.iter().any(|option| option.gap != chosen.gap) { "from the smallest gap" } else { "the lowest" };
         match equal.len() {
-            1 => format!(": of {all} possible runs the one that keeps most blocks of free chips whole ({blocks})"),
-            same if same == all => format!(": {one} of {all} possible runs, which keep the same blocks of free chips whole ({blocks})"),
-            same => format!(": {one} of those {same} out of {all} possible runs that keep most blocks of free chips whole ({blocks})"),
+            1 => format!(": of {all} possible runs the one that spoils blocks of chips least (left whole: {blocks})"),
+            same if same == all => format!(": {one} of {all} possible runs, which spoil blocks of chips alike (left whole: {blocks})"),
+            same => format!(": {one} of those {same} out of {all} possible runs that spoil blocks of chips least (left whole: {blocks})"),
         }
     }
 }
