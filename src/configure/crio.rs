@@ -49,9 +49,7 @@ impl Edit for Config<'_> {
         let mut document = tables::parse(text)?;
         let before = before.map(tables::parse).transpose()?;
         tables::back(&mut document, &ENTRY, before.as_ref());
-        if tables::text(&document, &DEFAULT) == Some(RUNTIME) {
-            tables::back(&mut document, &DEFAULT, before.as_ref());
-        }
+        tables::back_from(&mut document, &DEFAULT, RUNTIME, before.as_ref());
         Ok(tables::left(&document))
     }
 }

@@ -172,6 +172,13 @@ pub(super) fn back(document: &mut DocumentMut, path: &[&str], before: Option<&Do
     }
 }
 
+/// The same, but only where this text stands there: what somebody has set since stays.
+pub(super) fn back_from(document: &mut DocumentMut, path: &[&str], ours: &str, before: Option<&DocumentMut>) {
+    if text(document, path) == Some(ours) {
+        back(document, path, before);
+    }
+}
+
 fn take(document: &mut DocumentMut, path: &[&str]) {
     let Some((name, folder)) = path.split_last() else { return };
     let comments = get(document, path).and_then(Item::as_table).and_then(|ours| ours.decor().prefix()?.as_str()).unwrap_or_default();
