@@ -3,7 +3,8 @@
 //! Pure. It owns no policy: `request` decides what it means. [`concerns`] rules out most documents by a search for words, before
 //! they are taken apart.
 
-use memchr::memmem;
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::chip::DeviceNumber;
@@ -19,26 +20,32 @@ pub const LEASE_ANNOTATION: &str = "neuron-container-runtime.lease";
 /// else (`--device /dev/neuron4:/dev/accel0`) has its major.
 #[must_use]
 pub fn concerns(text: &[u8]) -> bool {
-    ["neuron", "NEURON", "\\u"].iter().any(|word| bears(text, word)) || majors(text).any(is_dynamic)
+    let text = lossy(text);
+    ["neuron", "NEURON", "\\u"].iter().any(|word| text.contains(word)) || majors(&text).any(is_dynamic)
 }
 
 /// Does this text, which cannot be understood, look as if it asked for chips?
 #[must_use]
 pub fn seems_to_ask(text: &[u8]) -> bool {
-    ["aws.amazon.com/neuron", "AWS_NEURON_"].iter().any(|word| bears(text, word))
+    let text = lossy(text);
+    ["aws.amazon.com/neuron", "AWS_NEURON_"].iter().any(|word| text.contains(word))
 }
 
-fn bears(text: &[u8], word: &str) -> bool {
-    memmem::find(text, word.as_bytes()).is_some()
+/// As [`String::from_utf8_lossy`], many times as fast for what is UTF-8.
+fn lossy(text: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed)
 }
 
 /// What stands behind each key that is called `major`, where that is a number without a sign.
-fn majors(text: &[u8]) -> impl Iterator<Item = u32> {
-    const KEY: &[u8] = b"\"major\"";
-    memmem::find_iter(text, KEY).filter_map(|at| {
-        let behind = text.get(at.checked_add(KEY.len())?..)?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        std::str::from_utf8(behind.get(..digits)?).ok()?.parse().ok()
+///
+/// Looked for by its rarest letter: std finds a letter many times as fast as it finds where a word is.
+fn majors(text: &str) -> impl Iterator<Item = u32> {
+    text.match_indices('j').filter_map(|(at, _)| {
+        let (before, from) = text.split_at_checked(at)?;
+        let behind = from.strip_prefix("jor\"").filter(|_| before.ends_with("\"ma"))?;
+        let number = behind.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        number.get(..digits)?.parse().ok()
     })
 }
 
