@@ -196,6 +196,14 @@ pub struct DeviceNumber {
     pub minor: u32,
 }
 
+impl DeviceNumber {
+    /// That of another device of the same driver.
+    #[must_use]
+    pub fn of_minor(self, minor: u32) -> Self {
+        Self { minor, ..self }
+    }
+}
+
 impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)

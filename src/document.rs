@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::ser::PrettyFormatter;
 use serde_json::value::RawValue;
@@ -44,7 +44,9 @@ impl Document {
     /// Not a JSON object of which `linux` is one.
     pub fn tree(&self) -> Result<Tree<'_>, serde_json::Error> {
         let mut profile = None;
-        let mut json = serde_json::Deserializer::from_slice(&self.text);
+        // Looked through once for what is not UTF-8, not string by string.
+        let text = str::from_utf8(&self.text).map_err(Error::custom)?;
+        let mut json = serde_json::Deserializer::from_str(text);
         let spec = Branch { profile: &mut profile, linux: false }.deserialize(&mut json)?;
         json.end()?;
         Ok(Tree { spec, profile })

@@ -3,7 +3,6 @@
 //! Reads sysfs, `/dev` and DMI under the roots; writes nothing. Each file format has a pure `parse_` twin. The roots are the only
 //! thing that tests replace: `host-root` moves all of them but `/proc` and `/etc`.
 
-use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ use rustix::fs::{FileType, Stat};
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
 use crate::kernel::{self, Folder, Limit};
 use crate::settings::Settings;
-use crate::topology::{self, InstanceType};
+use crate::topology::{self, InstanceType, Links};
 
 /// How long to wait for the driver's files, seconds; they take some microseconds each.
 const LONGEST_DISCOVERY: u32 = 5;
@@ -107,20 +106,26 @@ impl Host {
         let cores = readable(class, &format!("{first}/core_count"))?.and_then(|text| text.trim().parse().ok());
         let name = readable(class, &format!("{first}/info/architecture/device_name"))?;
         let name = name.map(|text| text.trim().to_owned()).filter(|name| !name.is_empty());
+        // The driver gives chip N the minor N; where the first file says so too, each node shows its number.
+        let base = number_in(class, &first)?;
+        let in_order = ids.first().is_some_and(|id| base.minor == id.index());
+        let links = |folder: &str| anyhow::Ok(readable(class, &format!("{folder}/connected_devices"))?.and_then(|text| parse_connected(&text)));
+        // For Trainium it has one table of links (fw_io_topology of its v2 and v3), which the first line of sixteen shows.
+        let sixteen = ids.iter().map(|id| id.index()).eq(0..16);
+        let torus = sixteen && links(&first)? == ids.first().map(|id| Links::Torus4x4.set(*id, 16));
         let chip = |id: ChipId| {
             let folder = id.node_name();
-            let path = format!("{folder}/dev");
-            let dev = class.text(&path).map_err(|error| unreadable(&class.path.join(&path), error))?;
-            let number: DeviceNumber = dev
-                .trim()
-                .parse()
-                .map_err(|()| anyhow::anyhow!("{} holds no device number but {:?}", class.path.join(&path).display(), dev))?;
+            let stat = nodes.as_ref().map(|nodes| nodes.stat(&folder));
+            let seen = matches!(&stat, Ok(Ok(stat)) if is_node(stat) && number_of(stat.st_rdev) == base.of_minor(id.index()));
+            let number = if in_order && seen { base.of_minor(id.index()) } else { number_in(class, &folder)? };
             let mut health = ready(class, &format!("{folder}/reset"));
-            let (node, fault) = self.node(&nodes, id, number);
-            if let Some(fault) = fault {
-                health = Health::Missing(fault);
-            }
-            let linked = readable(class, &format!("{folder}/connected_devices"))?.and_then(|text| parse_connected(&text));
+            let node = match stat {
+                Ok(Ok(stat)) => self.node(&stat, number),
+                Ok(Err(error)) => Err(format!(": {error}")),
+                Err(error) => Err(format!(": {error}")),
+            };
+            let node = node.map_err(|why| health = Health::Missing(format!("missing: {}{why}", self.dev.join(&folder).display()))).ok();
+            let linked = if torus { Some(Links::Torus4x4.set(id, 16)) } else { links(&folder)? };
             Ok(Chip { id, number, cores, linked, architecture: name.clone(), health, node })
         };
         ids.iter().copied().map(chip).collect()
@@ -155,21 +160,11 @@ impl Host {
         Ok(chips)
     }
 
-    /// The node of a chip, and what is wrong with it.
-    fn node(&self, nodes: &io::Result<Folder>, id: ChipId, number: DeviceNumber) -> (Option<HostNode>, Option<String>) {
-        let name = id.node_name();
-        let missing = |why: &dyn Display| (None, Some(format!("missing: {}{why}", self.dev.join(&name).display())));
-        let stat = match nodes.as_ref().map(|nodes| nodes.stat(&name)) {
-            Ok(Ok(stat)) => stat,
-            Ok(Err(error)) => return missing(&format_args!(": {error}")),
-            Err(error) => return missing(&format_args!(": {error}")),
-        };
-        let drivers = is_node(&stat) && number_of(stat.st_rdev) == number;
+    /// The node of the chip with this number, or what is wrong with it.
+    fn node(&self, stat: &Stat, number: DeviceNumber) -> Result<HostNode, String> {
+        let drivers = is_node(stat) && number_of(stat.st_rdev) == number;
         let stands_in = self.simulated() && FileType::from_raw_mode(stat.st_mode).is_file();
-        if !(drivers || stands_in) {
-            return missing(&format_args!(" is not the driver's node {number}"));
-        }
-        (Some(host_node(&stat)), None)
+        if drivers || stands_in { Ok(host_node(stat)) } else { Err(format!(" is not the driver's node {number}")) }
     }
 
     /// Can this chip, which was ready a moment ago, still be opened?
@@ -194,6 +189,14 @@ impl Host {
     }
 }
 
+/// The number of a chip, as its sysfs folder says it.
+fn number_in(class: &Folder, folder: &str) -> Result<DeviceNumber> {
+    let path = format!("{folder}/dev");
+    let text = class.text(&path).map_err(|error| unreadable(&class.path.join(&path), error))?;
+    let number = text.trim().parse();
+    number.map_err(|()| anyhow::anyhow!("{} holds no device number but {text:?}", class.path.join(&path).display()))
+}
+
 /// What sysfs `reset` says.
 fn ready(class: &Folder, name: &str) -> Health {
     let why = match class.text(name) {
@@ -209,7 +212,7 @@ fn ready(class: &Folder, name: &str) -> Health {
 /// Fills in from the table what sysfs does not tell.
 fn complete(chip: &mut Chip, row: &InstanceType, present: ChipSet) {
     chip.cores = chip.cores.or(Some(row.cores));
-    chip.linked = chip.linked.or_else(|| Some(row.links.of(chip.id, row.chips).into_iter().collect::<ChipSet>().intersection(present)));
+    chip.linked = chip.linked.or_else(|| Some(row.links.set(chip.id, row.chips).intersection(present)));
     chip.architecture = chip.architecture.take().or_else(|| Some(row.architecture.clone()));
 }
 

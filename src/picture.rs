@@ -82,7 +82,7 @@ fn cell(id: ChipId, mark: Mark, paint: Paint) -> String {
 fn connection(chips: &[Chip]) -> Option<Links> {
     let count = u32::try_from(chips.len()).ok()?;
     [Links::Ring, Links::Line].into_iter().find(|links| {
-        count > 1 && chips.iter().all(|chip| chip.linked == Some(links.of(chip.id, count).into_iter().collect()))
+        count > 1 && chips.iter().all(|chip| chip.linked == Some(links.set(chip.id, count)))
     })
 }
 
@@ -137,7 +137,7 @@ mod tests {
                 id,
                 number: DeviceNumber { major: 240, minor },
                 cores: None,
-                linked: Some(links.of(id, count).into_iter().collect()),
+                linked: Some(links.set(id, count)),
                 architecture: None,
                 health: Health::Ready,
                 node: None,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::libc::{O_DIRECTORY, O_NOFOLLOW};
+use nix::libc::O_NOFOLLOW;
 
 use crate::kernel;
 use crate::lease::Ledger;
@@ -101,19 +101,12 @@ impl Store {
     /// # Errors
     /// What is wrong with them.
     pub fn trusted(&self) -> Result<()> {
-        for (path, what, folder) in [(self.folder.clone(), "the state directory", true), (self.folder.join("lock"), "the lock", false)] {
-            let said = || format!("{what} {}", path.display());
-            match fs::symlink_metadata(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error).with_context(said),
-                Ok(metadata) => {
-                    let fits = if folder { metadata.is_dir() } else { metadata.is_file() };
-                    ensure!(fits, "{} is no {}: see who put it there", said(), if folder { "folder" } else { "regular file" });
-                    process::trusted(&metadata).with_context(said)?;
-                }
-            }
-        }
-        Ok(())
+        self.has_folder()?;
+        is_there(&self.folder.join("lock"), "the lock", false).map(drop)
+    }
+
+    fn has_folder(&self) -> Result<bool> {
+        is_there(&self.folder, "the state directory", true)
     }
 
     fn ledger(&self) -> PathBuf {
@@ -121,17 +114,13 @@ impl Store {
     }
 
     fn make_folder(&self) -> Result<()> {
-        let said = || format!("the state directory {}", self.folder.display());
-        let opening = || OpenOptions::new().read(true).custom_flags(O_DIRECTORY | O_NOFOLLOW).open(&self.folder);
-        let folder = match opening() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o755).create(&self.folder).with_context(|| format!("{} cannot be made", said()))?;
-                opening()
-            }
-            other => other,
-        };
-        let folder = folder.with_context(|| format!("{} cannot be opened", said()))?;
-        process::trusted(&folder.metadata().with_context(said)?).with_context(said)
+        if !self.has_folder()? {
+            let made = DirBuilder::new().recursive(true).mode(0o755).create(&self.folder);
+            made.with_context(|| format!("the state directory {} cannot be made", self.folder.display()))?;
+            // The umask, or somebody else, may have made another of it.
+            self.has_folder()?;
+        }
+        Ok(())
     }
 }
 
@@ -167,6 +156,19 @@ impl Locked {
             format!("the ledger {} cannot be written", path.display())
         })
     }
+}
+
+/// Is it there? Then it must be what it should be, no symbolic link to that, and nobody's to change but root's.
+fn is_there(path: &Path, what: &str, folder: bool) -> Result<bool> {
+    let said = || format!("{what} {}", path.display());
+    let metadata = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        metadata => metadata.with_context(said)?,
+    };
+    let fits = if folder { metadata.is_dir() } else { metadata.is_file() };
+    ensure!(fits, "{} is no {}: see who put it there", said(), if folder { "folder" } else { "regular file" });
+    process::trusted(&metadata).with_context(said)?;
+    Ok(true)
 }
 
 /// Opens a regular file, never through a symbolic link.

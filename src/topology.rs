@@ -39,6 +39,12 @@ impl Links {
         let mut seen = ChipSet::EMPTY;
         neighbours.into_iter().filter_map(ChipId::new).filter(|other| *other != id && seen.insert(*other)).collect()
     }
+
+    /// The same, in no order.
+    #[must_use]
+    pub fn set(self, id: ChipId, count: u32) -> ChipSet {
+        self.of(id, count).into_iter().collect()
+    }
 }
 
 /// A row of the table of instance types.
@@ -115,7 +121,7 @@ pub fn connected(chips: &[Chip], run: ChipSet) -> Option<bool> {
 /// Are these the sixteen chips of a 4×4 torus, by their links?
 #[must_use]
 pub fn is_torus(chips: &[Chip]) -> bool {
-    chips.len() == 16 && chips.iter().all(|chip| chip.linked == Some(Links::Torus4x4.of(chip.id, 16).into_iter().collect()))
+    chips.len() == 16 && chips.iter().all(|chip| chip.linked == Some(Links::Torus4x4.set(chip.id, 16)))
 }
 
 #[cfg(test)]
@@ -135,7 +141,7 @@ mod tests {
                     id,
                     number: DeviceNumber { major: 240, minor },
                     cores: Some(2),
-                    linked: Some(links.of(id, count).into_iter().collect()),
+                    linked: Some(links.set(id, count)),
                     architecture: None,
                     health: Health::Ready,
                     node: None,

@@ -39,7 +39,7 @@ pub(crate) fn host(kind: &InstanceType) -> Inventory {
             id,
             number: DeviceNumber { major: 240, minor },
             cores: Some(kind.cores),
-            linked: Some(kind.links.of(id, kind.chips).into_iter().collect()),
+            linked: Some(kind.links.set(id, kind.chips)),
             architecture: Some(kind.architecture.clone()),
             health: Health::Ready,
             node: None,

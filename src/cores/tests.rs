@@ -15,7 +15,7 @@ fn host(row: &InstanceType, driver: &str) -> Inventory {
             id,
             number: DeviceNumber { major: 240, minor },
             cores: Some(row.cores),
-            linked: Some(row.links.of(id, row.chips).into_iter().collect()),
+            linked: Some(row.links.set(id, row.chips)),
             architecture: Some(row.architecture.clone()),
             health: Health::Ready,
             node: Some(HostNode { mode: 0o666, uid: 0, gid: 0 }),

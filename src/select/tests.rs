@@ -19,7 +19,7 @@ fn host(links: Links, count: u32) -> Inventory {
         id: id(minor),
         number: DeviceNumber { major: 240, minor },
         cores: Some(2),
-        linked: Some(links.of(id(minor), count).into_iter().collect()),
+        linked: Some(links.set(id(minor), count)),
         architecture: None,
         health: Health::Ready,
         node: None,

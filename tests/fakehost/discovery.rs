@@ -12,9 +12,19 @@ fn chip(host: &FakeHost, id: usize) -> Value {
     host.status()["chips"][id].clone()
 }
 
-/// A file of chip 3's in sysfs.
+/// A file of a chip's in sysfs.
+fn of_chip(id: usize, host: &FakeHost, name: &str) -> std::path::PathBuf {
+    host.path(&format!("sys/class/neuron_device/neuron{id}")).join(name)
+}
+
+/// A file of the chip that is asked what all have in common.
+fn of_chip_0(host: &FakeHost, name: &str) -> std::path::PathBuf {
+    of_chip(0, host, name)
+}
+
+/// A file of a chip that is only asked for what is its own.
 fn of_chip_3(host: &FakeHost, name: &str) -> std::path::PathBuf {
-    host.path("sys/class/neuron_device/neuron3").join(name)
+    of_chip(3, host, name)
 }
 
 #[test]
@@ -29,17 +39,17 @@ fn chip_10_comes_after_chip_9() {
 #[test]
 fn values_are_read_with_a_newline_and_without() {
     let host = FakeHost::trn1();
-    assert!(!fs::read_to_string(of_chip_3(&host, "core_count")).unwrap().ends_with('\n'), "as the driver writes it");
+    assert!(!fs::read_to_string(of_chip_0(&host, "core_count")).unwrap().ends_with('\n'), "as the driver writes it");
     let before = host.status();
     for (name, text) in
-        [("core_count", "2\n"), ("connected_devices", "15, 2, 7, 0"), ("reset", "1"), ("info/architecture/device_name", "Trainium1")]
+        [("core_count", "2\n"), ("connected_devices", "12, 3, 4, 1"), ("reset", "1"), ("info/architecture/device_name", "Trainium1")]
     {
-        host.put(&of_chip_3(&host, name), text);
+        host.put(&of_chip_0(&host, name), text);
         assert_eq!(host.status(), before, "{name}");
     }
 }
 
-/// Torus: chip 3 is in row 0, column 3: its neighbours are 15, 2, 7 and 0.
+/// Torus: chip 0 is in row 0, column 0: its neighbours are 12, 3, 4 and 1.
 #[test]
 fn what_sysfs_does_not_tell_is_in_the_table_of_instance_types() {
     for (name, text) in [
@@ -51,13 +61,13 @@ fn what_sysfs_does_not_tell_is_in_the_table_of_instance_types() {
     ] {
         let host = FakeHost::trn1();
         match text {
-            Some(text) => host.put(&of_chip_3(&host, name), text),
-            None => fs::remove_file(of_chip_3(&host, name)).unwrap(),
+            Some(text) => host.put(&of_chip_0(&host, name), text),
+            None => fs::remove_file(of_chip_0(&host, name)).unwrap(),
         }
-        let chip = chip(&host, 3);
+        let chip = chip(&host, 0);
         assert_eq!(
             (&chip["cores"], &chip["connected"], &chip["architecture"]),
-            (&json!(2), &json!([0, 2, 7, 15]), &json!("Trainium1")),
+            (&json!(2), &json!([1, 3, 4, 12]), &json!("Trainium1")),
             "{name}"
         );
         host.begin("c1", &asking("4"));
@@ -69,7 +79,7 @@ fn files_that_only_root_may_read_are_no_fault() {
     let host = FakeHost::trn1();
     let before = host.status();
     for name in ["core_count", "connected_devices", "info/architecture/device_name"] {
-        fs::set_permissions(of_chip_3(&host, name), PermissionsExt::from_mode(0o000)).unwrap();
+        fs::set_permissions(of_chip_0(&host, name), PermissionsExt::from_mode(0o000)).unwrap();
     }
     assert_eq!(host.status(), before);
 }
@@ -77,12 +87,12 @@ fn files_that_only_root_may_read_are_no_fault() {
 #[test]
 fn a_file_that_cannot_be_read_refuses_requests_and_names_itself() {
     let host = FakeHost::trn1();
-    fs::remove_file(of_chip_3(&host, "dev")).unwrap();
-    fs::create_dir(of_chip_3(&host, "dev")).unwrap();
-    assert!(host.refuses("c1", &asking("1")).contains("neuron3/dev"));
-    fs::remove_dir(of_chip_3(&host, "dev")).unwrap();
-    host.put(&of_chip_3(&host, "dev"), "junk\n");
-    assert!(host.refuses("c1", &asking("1")).contains("neuron3/dev"));
+    fs::remove_file(of_chip_0(&host, "dev")).unwrap();
+    fs::create_dir(of_chip_0(&host, "dev")).unwrap();
+    assert!(host.refuses("c1", &asking("1")).contains("neuron0/dev"));
+    fs::remove_dir(of_chip_0(&host, "dev")).unwrap();
+    host.put(&of_chip_0(&host, "dev"), "junk\n");
+    assert!(host.refuses("c1", &asking("1")).contains("neuron0/dev"));
 }
 
 #[test]
@@ -112,6 +122,40 @@ fn a_node_with_another_chips_numbers_is_not_given() {
     fs::hard_link(host.path("dev/neuron2"), host.path("dev/neuron1")).unwrap();
     assert_eq!(host.chips_in("missing"), [1]);
     assert!(host.refuses("c1", &asking("id:1")).contains("chip 1 is missing"));
+}
+
+/// The driver's minors are its indices; should one not be, then sysfs counts, and not the order.
+#[test]
+fn a_chip_has_the_number_that_sysfs_says() {
+    let host = FakeHost::trn1();
+    if !host.real_nodes() {
+        skipped("regular files stand for nodes and have no numbers");
+        return;
+    }
+    let exchange = |one: &str, other: &str| {
+        for (from, to) in [(one, "kept"), (other, one), ("kept", other)] {
+            fs::rename(host.path(from), host.path(to)).unwrap();
+        }
+    };
+    let minors = |host: &FakeHost| [0, 1, 5, 6].map(|id| chip(host, id)["minor"].as_u64().unwrap());
+    for (one, other, expected) in [(5, 6, [0, 1, 6, 5]), (0, 1, [1, 0, 6, 5])] {
+        exchange(&format!("dev/neuron{one}"), &format!("dev/neuron{other}"));
+        let dev = |id| format!("sys/class/neuron_device/neuron{id}/dev");
+        exchange(&dev(one), &dev(other));
+        assert_eq!(minors(&host), expected);
+        assert_eq!(host.chips_in("free").len(), 16);
+    }
+}
+
+/// One line of a torus tells the others; a line that differs tells nothing but itself.
+#[test]
+fn links_that_are_no_torus_are_read_chip_by_chip() {
+    let host = FakeHost::trn1();
+    host.put(&of_chip_3(&host, "connected_devices"), "2\n");
+    for (line, of_chip_3) in [("12, 3, 4, 1\n", json!([0, 2, 7, 15])), ("12, 3, 4\n", json!([2])), ("12, 3, 4, 1, 8\n", json!([2]))] {
+        host.put(&of_chip_0(&host, "connected_devices"), line);
+        assert_eq!(chip(&host, 3)["connected"], of_chip_3, "{line:?}");
+    }
 }
 
 /// sysfs `reset`: 0 resetting, 2 invalid; opening would hang or fail. Drivers before there was such a file had only ready chips.
