@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use log::warn;
-use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use rustix::fs::FileType;
 
 use crate::chip::{ChipId, ChipSet, DeviceNumber};
 use crate::claim::lock_and_reap;
 use crate::host::{Host, number_of, parse_node_name};
+use crate::kernel;
 use crate::process::Processes;
 use crate::words::short_container;
 
@@ -54,7 +55,7 @@ pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Contain
     let holder = processes.holder(container.pid).context("the container's process")?;
     // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
     let root = host.proc.join(container.pid.to_string()).join("root").join(granted.rootfs.strip_prefix("/").unwrap_or(&granted.rootfs));
-    let healthy = || granted.nodes.iter().try_for_each(|(chip, ..)| host.still_ready(*chip));
+    let healthy = || host.still_ready(granted.nodes.iter().map(|(chip, ..)| *chip));
     match check_nodes(host, &root, &granted.nodes).and_then(|()| healthy()) {
         // An adopted lease only records what somebody else gave: it is bound all the same.
         Err(error) if granted.adopted => warn!("{}: {error:#}", short_container(&container.id)),
@@ -89,18 +90,16 @@ fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumbe
     }
     let driver = |number: DeviceNumber| granted.iter().any(|(.., of_grant)| of_grant.major == number.major);
     let said = "/dev of the container cannot be read";
-    let mut dev = Dir::openat(&root, "dev", folder | OFlag::O_NOFOLLOW, Mode::empty()).context(said)?;
-    let entries = dev.iter().collect::<Result<Vec<_>, _>>().context(said)?;
-    for entry in entries {
-        let name = entry.file_name();
+    let dev = nix::fcntl::openat(&root, "dev", folder | OFlag::O_NOFOLLOW, Mode::empty()).context(said)?;
+    for (name, kind) in kernel::entries(&dev).context(said)? {
         let path = format!("/dev/{}", name.to_string_lossy());
         let named = name.to_str().is_ok_and(|name| parse_node_name(name).is_some());
         // The folder itself tells what is a device, and most are none; a file system that does not tell is asked for each.
-        let device = matches!(entry.file_type(), Some(Type::CharacterDevice) | None);
+        let device = matches!(kind, FileType::CharacterDevice | FileType::Unknown);
         if !named && !device || granted.iter().any(|(_, granted, _)| *granted == path) {
             continue;
         }
-        match look(&dev, name, &path)? {
+        match look(&dev, &*name, &path)? {
             Seen::Device(number) if !named && !driver(number) => {}
             Seen::File(_) | Seen::Else | Seen::Nothing if !named => {}
             seen => bail!("{path} in the container is {seen}, and no chip that was granted: see what mounts or makes it"),

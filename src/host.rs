@@ -167,25 +167,34 @@ impl Host {
         if drivers || stands_in { Ok(host_node(stat)) } else { Err(format!(" is not the driver's node {number}")) }
     }
 
-    /// Can this chip, which was ready a moment ago, still be opened?
+    /// Can these chips, which were ready a moment ago, still be opened?
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn still_ready(&self, id: ChipId) -> Result<()> {
-        let class = self.sys.join("class/neuron_device");
-        let folder = class.join(id.node_name());
-        match kernel::text(&folder.join("reset")) {
-            // Drivers without such a file have the folder; those without sysfs neither.
-            Err(error) if error.kind() == ErrorKind::NotFound && class.exists() && !folder.exists() => {
-                bail!("chip {id} is gone from this host (was the driver unloaded?)")
+    /// What is wrong with one of them.
+    pub fn still_ready(&self, ids: impl Iterator<Item = ChipId>) -> Result<()> {
+        let class = match Folder::open(&self.sys.join("class/neuron_device")) {
+            Ok(class) => class,
+            // Drivers without sysfs.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => bail!("whether the chips are ready cannot be read: {error}"),
+        };
+        for id in ids {
+            let name = id.node_name();
+            match class.text(&format!("{name}/reset")) {
+                // Drivers without such a file have the folder.
+                Err(error) if error.kind() == ErrorKind::NotFound && class.stat(&name).is_ok() => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    bail!("chip {id} is gone from this host (was the driver unloaded?)")
+                }
+                Err(error) => bail!("whether chip {id} is ready cannot be read: {error}"),
+                Ok(text) => {
+                    if let Health::Unhealthy(why) = parse_reset(&text) {
+                        bail!("chip {id} is {why}");
+                    }
+                }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => bail!("whether chip {id} is ready cannot be read: {error}"),
-            Ok(text) => match parse_reset(&text) {
-                Health::Unhealthy(why) => bail!("chip {id} is {why}"),
-                _ => Ok(()),
-            },
         }
+        Ok(())
     }
 }
 
@@ -218,8 +227,8 @@ fn complete(chip: &mut Chip, row: &InstanceType, present: ChipSet) {
 
 /// The ids N of the entries `neuronN` of a folder, ascending by number.
 fn ids_in(folder: &Folder) -> Result<Vec<ChipId>> {
-    let names = folder.names().map_err(|error| unreadable(&folder.path, error))?;
-    let mut ids: Vec<_> = names.iter().filter_map(|name| parse_node_name(name)).collect();
+    let entries = kernel::entries(folder).map_err(|error| unreadable(&folder.path, error))?;
+    let mut ids: Vec<_> = entries.iter().filter_map(|(name, _)| parse_node_name(name.to_str().ok()?)).collect();
     ids.sort_unstable();
     Ok(ids)
 }

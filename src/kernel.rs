@@ -3,12 +3,14 @@
 //! `std` asks for a file's size and position first. What the kernel makes up, in sysfs and procfs, is short and has no size; what lies
 //! on a disk has been looked at already, by who judged its owner.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 
 /// What nearly all of the kernel's fit in, bytes.
 const SHORT: usize = 512;
@@ -77,21 +79,27 @@ impl Folder {
     pub fn stat(&self, name: &str) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
+}
 
-    /// The names in it, in no order; those that are not UTF-8 left out.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn names(&self) -> io::Result<Vec<String>> {
-        rustix::fs::seek(&self.folder, SeekFrom::Start(0))?;
-        let mut buffer = [MaybeUninit::uninit(); 4 * SHORT];
-        let mut entries = RawDir::new(&self.folder, &mut buffer);
-        let mut names = Vec::new();
-        while let Some(entry) = entries.next() {
-            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
-        }
-        Ok(names)
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
     }
+}
+
+/// The names in an open folder, in no order, and what each is, as far as the folder itself tells.
+///
+/// # Errors
+/// It cannot be read.
+pub fn entries(folder: impl AsFd) -> io::Result<Vec<(CString, FileType)>> {
+    let mut buffer = [MaybeUninit::uninit(); 4 * SHORT];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut found = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        found.push((entry.file_name().to_owned(), entry.file_type()));
+    }
+    Ok(found)
 }
 
 /// The bytes of an open file that is thought to have this length.

@@ -13,15 +13,14 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result};
-use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::{Mode, makedev};
+use nix::sys::stat::makedev;
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
 use crate::chip::{Chip, ChipSet, DeviceNumber, Health, Inventory};
 use crate::host::Host;
-use crate::kernel;
+use crate::kernel::{self, Folder};
 use crate::words::quoted;
 
 /// A process that has chips open.
@@ -91,11 +90,9 @@ pub fn users(host: &Host, inventory: &Inventory, observers: &[String]) -> Result
 
 /// The chips that a process has open for use.
 fn open_chips(host: &Host, pid: i32, inventory: &Inventory) -> io::Result<ChipSet> {
-    let folder = host.proc.join(format!("{pid}/fd"));
-    let mut descriptors = Dir::open(&folder, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
-    let names: Vec<_> = descriptors.iter().filter_map(Result::ok).map(|entry| entry.file_name().to_owned()).collect();
+    let descriptors = Folder::open(&host.proc.join(format!("{pid}/fd")))?;
     let mut chips = ChipSet::EMPTY;
-    for name in names {
+    for (name, _) in kernel::entries(&descriptors)? {
         let Ok(link) = readlinkat(&descriptors, &*name) else { continue };
         if !link.as_encoded_bytes().starts_with(b"/dev/neuron") {
             continue;
