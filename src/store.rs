@@ -8,7 +8,6 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,11 @@ use nix::libc::O_NOFOLLOW;
 use crate::kernel;
 use crate::lease::Ledger;
 use crate::process;
+
+/// How long until a lock that was not free is tried again: about as long as one holds it.
+///
+/// flock(2) itself has no time limit, and is no fairer: it sends whoever was overtaken while waking up to the end of the line.
+const AGAIN: Duration = Duration::from_micros(500);
 
 /// Where lock and ledger are.
 #[derive(Debug, Clone)]
@@ -183,24 +187,13 @@ fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<(File, fs::Me
 
 /// Locks the file, or `None` when the time is up.
 fn flock(file: File, deadline: Instant) -> Result<Option<File>> {
-    match file.try_lock() {
-        Ok(()) => return Ok(Some(file)),
-        Err(fs::TryLockError::WouldBlock) => {}
-        Err(fs::TryLockError::Error(error)) => return Err(error).context("the lock cannot be taken"),
-    }
-    // The kernel wakes a waiter as soon as the lock is free, and in turn; a time limit it does not know. So a thread waits, and
-    // we wait for the thread. Where the time is up the thread ends with the process, and its lock with it.
-    let (sender, receiver) = mpsc::channel();
-    thread::Builder::new()
-        .spawn(move || {
-            let locked = file.lock().map(|()| file);
-            // Nobody listens any more when the time was up.
-            let _ = sender.send(locked);
-        })
-        .context("the lock cannot be waited for")?;
-    match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        Ok(locked) => locked.map(Some).context("the lock cannot be taken"),
-        Err(_) => Ok(None),
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(AGAIN),
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => return Err(error).context("the lock cannot be taken"),
+        }
     }
 }
 
