@@ -38,6 +38,9 @@ pub struct Waiter {
     pub id: String,
     /// The container's id, as the engine gave it.
     pub container: String,
+    /// What people call the container, where the spec tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The process that waits.
     pub holder: Holder,
     /// Seconds of `CLOCK_BOOTTIME` after which it waits no longer, whatever its holder does.
@@ -56,6 +59,9 @@ pub struct Lease {
     pub id: String,
     /// The container's id, as the engine gave it.
     pub container: String,
+    /// What people call the container, where the spec tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The runtime's `--root`, empty where the engine gave none.
     pub root: String,
     /// The chips of the grant.
@@ -149,7 +155,21 @@ pub enum Life {
     Unknown,
 }
 
+impl Waiter {
+    /// The container, for people.
+    #[must_use]
+    pub fn called(&self) -> String {
+        short_container(self.name.as_deref().unwrap_or(&self.container))
+    }
+}
+
 impl Lease {
+    /// The container, for people.
+    #[must_use]
+    pub fn called(&self) -> String {
+        short_container(self.name.as_deref().unwrap_or(&self.container))
+    }
+
     /// What it holds of chips that it shares.
     #[must_use]
     pub fn share(&self) -> Option<Share> {
@@ -337,7 +357,7 @@ impl Ledger {
             let since = lease.since.get(..16).unwrap_or(&lease.since).replace('T', " ");
             Held {
                 chips: lease.chips,
-                container: lease.container.clone(),
+                container: lease.called(),
                 pid: lease.holder.pid,
                 share: lease.share(),
                 since: since.strip_prefix(today).unwrap_or(&since).trim_start().to_owned() + " UTC",
@@ -369,7 +389,7 @@ impl Ledger {
     pub fn bind(&mut self, id: &str, container: &str, holder: Holder, cgroup: Option<String>) -> Result<&Lease, NotBound> {
         let lease = self.leases.iter_mut().find(|lease| lease.id == id).ok_or_else(|| NotBound::Unknown(id.to_owned()))?;
         if !lease.container.is_empty() && lease.container != container {
-            let (theirs, ours) = (short_container(&lease.container), short_container(container));
+            let (theirs, ours) = (lease.called(), short_container(container));
             return Err(NotBound::OtherContainer { id: id.to_owned(), theirs, ours });
         }
         if lease.state == State::Bound {
@@ -413,6 +433,7 @@ mod tests {
         Lease {
             id: id.into(),
             container: format!("c-{id}"),
+            name: None,
             root: "/run/runc".into(),
             chips: ChipSet::run(ChipId::new(first).unwrap(), len).unwrap(),
             cores: None,

@@ -14,6 +14,12 @@ use crate::words::quoted;
 /// The annotation that holds the lease of a spec that this tool has edited.
 pub const LEASE_ANNOTATION: &str = "neuron-container-runtime.lease";
 
+/// The annotation in which nerdctl writes a container's name (its pkg/labels).
+const NERDCTL_NAME: &str = "nerdctl/name";
+
+/// The longest name of a container that is written down, bytes: Kubernetes' three of 63, 253 and 63 with their slashes.
+const LONGEST_NAME: usize = 381;
+
 /// May anything in this text be a request, a word of this tool's or a device of a driver's? Where it says no, [`Peek`] finds none.
 ///
 /// Every key and name that counts bears one of these two words, unless a letter of it is escaped; a device that is called something
@@ -63,6 +69,7 @@ pub struct Peek {
     over: Option<String>,
     devices: Vec<(String, DeviceNumber)>,
     privileged: bool,
+    hostname: Option<String>,
 }
 
 /// A part that may hold a request is not of the type that the runtime specification gives it.
@@ -87,6 +94,7 @@ impl Peek {
             over: list("/mounts").iter().find_map(over_nodes).map(str::to_owned),
             devices: list("/linux/devices").iter().filter_map(dynamic_device).collect(),
             privileged: is_privileged(list("/linux/resources/devices")),
+            hostname: part("/hostname").as_str().filter(|_| list("/linux/namespaces").iter().any(is_network)).map(str::to_owned),
         })
     }
 
@@ -118,6 +126,22 @@ impl Peek {
         self.devices.iter().map(|(path, number)| (&**path, *number))
     }
 
+    /// What people call the container of this id, where the spec tells: Kubernetes' `NAMESPACE/POD/CONTAINER`, nerdctl's name; Docker and
+    /// Podman write down only the host name, which is the id's beginning unless somebody chose another, or the host's own with its network.
+    #[must_use]
+    pub fn called(&self, id: &str) -> Option<String> {
+        let one_of = |keys: [&str; 2]| keys.iter().find_map(|key| self.annotation(key));
+        let pod = || {
+            let namespace = one_of(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"])?;
+            let pod = one_of(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"])?;
+            let container = one_of(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"])?;
+            Some(format!("{namespace}/{pod}/{container}"))
+        };
+        let chosen = || self.hostname.as_deref().filter(|name| !name.is_empty() && !id.starts_with(name));
+        let name = pod().or_else(|| self.annotation(NERDCTL_NAME).or_else(chosen).map(str::to_owned))?;
+        (name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())).then_some(name)
+    }
+
     /// May the container open every device of the host?
     #[must_use]
     pub fn privileged(&self) -> bool {
@@ -136,7 +160,7 @@ fn ours(annotations: &Value) -> Result<Vec<(String, String)>, Mistyped> {
         Value::Null => &none,
         other => other.as_object().ok_or_else(|| mistyped("annotations", "map"))?,
     };
-    let known = |key: &str| ["aws.amazon.com/", "neuron-container-runtime.", "io.kubernetes."].iter().any(|ours| key.starts_with(ours));
+    let known = |key: &str| ["aws.amazon.com/", "neuron-container-runtime.", "io.kubernetes.", NERDCTL_NAME].iter().any(|ours| key.starts_with(ours));
     let text = |(key, value): (&String, &Value)| {
         let value = value.as_str().ok_or_else(|| mistyped(format!("the annotation {}", quoted(key)), "string"))?;
         Ok((key.clone(), value.to_owned()))
@@ -169,6 +193,10 @@ fn over_nodes(mount: &Value) -> Option<&str> {
         mount.get("type").is_some_and(|kind| kind == "tmpfs") && !options.iter().any(|option| option == "bind" || option == "rbind")
     };
     (is_node_path(&at) || (at == "/dev" && !empty())).then_some(destination)
+}
+
+fn is_network(namespace: &Value) -> bool {
+    namespace.get("type").is_some_and(|kind| kind == "network")
 }
 
 fn dynamic_device(device: &Value) -> Option<(String, DeviceNumber)> {
@@ -320,6 +348,26 @@ mod tests {
         ] {
             let text = format!(r#"{{"linux":{{"resources":{{"devices":[{}]}}}}}}"#, rules.join(","));
             assert_eq!(peek(&text).privileged(), privileged, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_container_is_called_what_its_engine_calls_it() {
+        let id = "3f2a9c1b7e44d06b3f8c745f1e9094807bc5794942913f54ff3128ccdd72b001";
+        let cri = r#"{"annotations":{"io.kubernetes.cri.sandbox-namespace":"ml","io.kubernetes.cri.sandbox-name":"train-0","io.kubernetes.cri.container-name":"main"},"hostname":"train-0"}"#;
+        let crio = r#"{"annotations":{"io.kubernetes.pod.namespace":"ml","io.kubernetes.pod.name":"train-0","io.kubernetes.container.name":"main"}}"#;
+        for (text, called) in [
+            (cri, Some("ml/train-0/main")),
+            (crio, Some("ml/train-0/main")),
+            (r#"{"annotations":{"nerdctl/name":"web"},"hostname":"3f2a9c1b7e44"}"#, Some("web")),
+            (r#"{"hostname":"web-1","linux":{"namespaces":[{"type":"uts"},{"type":"network"}]}}"#, Some("web-1")),
+            (r#"{"hostname":"ip-10-0-0-7","linux":{"namespaces":[{"type":"uts"}]}}"#, None),
+            (r#"{"hostname":"3f2a9c1b7e44","linux":{"namespaces":[{"type":"network"}]}}"#, None),
+            (r#"{"hostname":"","linux":{"namespaces":[{"type":"network"}]}}"#, None),
+            (r#"{"hostname":"a\u001b[31m","linux":{"namespaces":[{"type":"network"}]}}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(peek(text).called(id).as_deref(), called, "{text}");
         }
     }
 

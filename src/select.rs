@@ -15,7 +15,6 @@ use crate::chip::{ChipId, ChipSet, Health, Inventory};
 use crate::cores::Share;
 use crate::request::{Want, in_words};
 use crate::topology;
-use crate::words::short_container;
 
 use blocks::Blocks;
 
@@ -320,7 +319,7 @@ impl Reason<'_> {
         match self {
             Self::Ill(_, why) => (*why).to_owned(),
             Self::Held(_, holders) => {
-                let names: Vec<_> = holders.iter().map(|held| short_container(&held.container)).collect();
+                let names: Vec<_> = holders.iter().map(|held| &*held.container).collect();
                 format!("{} by {}", verb(holders), names.join(" and "))
             }
             Self::Reserved(_) => "reserved".to_owned(),
@@ -331,7 +330,7 @@ impl Reason<'_> {
         match self {
             Self::Ill(id, why) => format!("chip {id} is {why}"),
             Self::Held(id, holders) => {
-                let each = |held: &&Held| format!("{} (pid {}, since {})", short_container(&held.container), held.pid, held.since);
+                let each = |held: &&Held| format!("{} (pid {}, since {})", held.container, held.pid, held.since);
                 let names: Vec<_> = holders.iter().map(each).collect();
                 format!("chip {id} is {} by {}", verb(holders), names.join(" and "))
             }

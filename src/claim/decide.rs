@@ -18,7 +18,6 @@ use crate::process::{self, Oneself, Processes};
 use crate::request::{Invalid, Origin, Want, in_words};
 use crate::select::{self, Choice, Held, Shortage, Warning};
 use crate::spec::{Delivery, Edit, Subject};
-use crate::words::short_container;
 
 /// How long a lease lives that is held by a caller, seconds: longer than any container takes to be created.
 const CALLER_HOLDS: u64 = 120;
@@ -41,7 +40,7 @@ fn still_running(ledger: &Ledger, bore: Option<&str>) -> Result<()> {
     };
     bail!(
         "this bundle is container {}'s, which {doing} (pid {}, chips {}): wait for its end, or use a bundle of its own",
-        short_container(&lease.container),
+        lease.called(),
         lease.holder.pid,
         lease.chips
     );
@@ -101,6 +100,7 @@ impl Case<'_> {
         let lease = Lease {
             id: random_id(),
             container: self.claimant.container.clone(),
+            name: self.spec.called(&self.claimant.container),
             root: self.claimant.root.clone(),
             chips,
             cores: share.map(|share| share.cores),
@@ -139,6 +139,7 @@ impl Case<'_> {
         Ok(Waiter {
             id: random_id(),
             container: self.claimant.container.clone(),
+            name: self.spec.called(&self.claimant.container),
             holder: oneself.holder.clone(),
             // Not to be overtaken while it waits for the lock one last time.
             until: process::boot_seconds()? + (patient + self.claimant.settings.lock_timeout).as_secs() + 1,
@@ -178,18 +179,14 @@ impl Case<'_> {
 fn in_line(turn: &Turn<'_>, want: Want, inventory: &Inventory) -> Result<(), Shortage> {
     let Some((first, others)) = turn.ledger.before(turn.waiter).split_first() else { return Ok(()) };
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    Err(Shortage::Queued {
-        asked: in_words(want, inventory.ids().len()),
-        first: short_container(&first.container) + &more,
-        request: first.request.clone(),
-    })
+    Err(Shortage::Queued { asked: in_words(want, inventory.ids().len()), first: first.called() + &more, request: first.request.clone() })
 }
 
 /// Who else holds chips that a container was given by hand.
 fn conflicts(held: &[Held], chips: ChipSet) -> impl Iterator<Item = String> {
     held.iter().filter(move |held| !held.chips.intersection(chips).is_empty()).map(move |held| {
         let both = held.chips.intersection(chips).named("chip");
-        format!("a conflict: {both} held by {} too (pid {}, since {})", short_container(&held.container), held.pid, held.since)
+        format!("a conflict: {both} held by {} too (pid {}, since {})", held.container, held.pid, held.since)
     })
 }
 

@@ -18,7 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::status::{self, Report, table};
 use crate::picture::{Paint, letter, painted};
 use crate::topology::instance_type;
-use crate::words::{count, short_container};
+use crate::words::count;
 use stage::{Asks, Stage};
 
 pub(super) use stage::inside;
@@ -143,7 +143,7 @@ impl Story<'_> {
         let mut legend = vec![format!("  {} free", report.free())];
         for (position, lease) in report.leases().iter().enumerate() {
             let how = if lease.is_adopted() { " (adopted)" } else { "" };
-            let entry = format!("{} {} {}{how}", letter(position), short_container(lease.container()), lease.chips());
+            let entry = format!("{} {} {}{how}", letter(position), lease.called(), lease.chips());
             legend.push(painted(&entry, position, self.paint));
         }
         writeln!(self.out, "{}", legend.join("   "))?;

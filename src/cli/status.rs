@@ -21,6 +21,7 @@ use crate::picture::Paint;
 use crate::process::Processes;
 use crate::settings::Settings;
 use crate::users::{User, users};
+use crate::words::short_container;
 
 /// Show the chips of this host and who holds them
 #[derive(Debug, Args)]
@@ -169,6 +170,8 @@ impl State {
 pub(super) struct LeaseReport {
     id: String,
     container: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     root: String,
     chips: ChipSet,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,8 +260,9 @@ impl ChipReport {
 }
 
 impl LeaseReport {
-    pub(super) fn container(&self) -> &str {
-        &self.container
+    /// The container, for people.
+    pub(super) fn called(&self) -> String {
+        short_container(self.name.as_deref().unwrap_or(&self.container))
     }
 
     pub(super) fn chips(&self) -> ChipSet {
@@ -283,8 +287,8 @@ impl LeaseReport {
     }
 
     fn new(lease: Lease) -> Self {
-        let Lease { id, container, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request, env: _ } = lease;
-        Self { id, container, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request }
+        let Lease { id, container, name, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request, env: _ } = lease;
+        Self { id, container, name, root, chips, cores, lnc, mode, state, holder, cgroup, expires, since, request }
     }
 }
 

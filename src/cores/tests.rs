@@ -176,6 +176,7 @@ proptest! {
             let id = number.to_string();
             ledger.claim(Lease {
                 id: id.clone(), container: id.clone(), root: String::new(), chips: choice.chips,
+                name: None,
                 cores: Some(share.cores), lnc: Some(lnc), mode: Mode::Shared, state: State::Claimed,
                 holder: Holder { pid: 1, start: 1, pidns: 1 }, cgroup: None, expires: None,
                 since: "2026-11-30T10:02:03Z".into(), request: String::new(), env: vec![],

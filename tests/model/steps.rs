@@ -157,7 +157,15 @@ impl Protocol {
             let process = state.name(of, Role::Runtime);
             // The wait is over at the next tick, and believed to be one tick later.
             let (until, holder) = (now + 1, process.holder());
-            ledger.join(Waiter { id, container: container.id.into(), holder, until, since: String::new(), request: String::new() });
+            ledger.join(Waiter {
+                id,
+                container: container.id.into(),
+                name: None,
+                holder,
+                until,
+                since: String::new(),
+                request: String::new(),
+            });
             commit(state, ledger);
             state.truth.arrivals.push(Arrival { of, process, until });
             state.runs[of].stage = Stage::Waiting(now);
@@ -252,6 +260,7 @@ pub(crate) fn claimed(tie: &Tie, share: Option<Share>) -> Lease {
     Lease {
         id: tie.grant.lease.text(),
         container: tie.container.to_owned(),
+        name: None,
         root: String::new(),
         chips: tie.grant.chips,
         cores: tie.grant.core_run(),

@@ -5,7 +5,6 @@ use crate::claim::look;
 use crate::kernel;
 use crate::lease::{Lease, State};
 use crate::process::Processes;
-use crate::words::short_container;
 
 pub(super) fn findings(patient: &Patient<'_>) -> Vec<Finding> {
     let Ok(processes) = Processes::new(&patient.host.proc) else { return Vec::new() };
@@ -24,12 +23,7 @@ fn orphans(patient: &Patient<'_>, leases: &[Lease]) -> Finding {
         None => Finding::good("orphans", "no container that was created and never started holds chips"),
         Some(lease) => Finding::note(
             "orphans",
-            format!(
-                "{} was created and not started, and holds {} (pid {})",
-                short_container(&lease.container),
-                lease.chips.named("chip"),
-                lease.holder.pid
-            ),
+            format!("{} was created and not started, and holds {} (pid {})", lease.called(), lease.chips.named("chip"), lease.holder.pid),
             format!(
                 "where nobody is about to start it: runc --root {} delete --force {}",
                 if lease.root.is_empty() { "/run/runc" } else { &lease.root },
@@ -44,7 +38,7 @@ fn elsewhere(processes: &Processes, leases: &[Lease]) -> Finding {
         None => Finding::good("namespaces", "every holder is of this pid namespace"),
         Some(lease) => Finding::note(
             "namespaces",
-            format!("{} is held in another pid namespace", short_container(&lease.container)),
+            format!("{} is held in another pid namespace", lease.called()),
             "its chips come back when no process of that namespace is left",
         ),
     }

@@ -10,7 +10,7 @@ use crate::chip::{ChipSet, Inventory};
 use crate::claim::{Ask, Claim};
 use crate::request::{Want, in_words};
 use crate::select::{self, Candidate, Held, Policy};
-use crate::words::{count, one_line, short_container};
+use crate::words::{count, one_line};
 
 /// What `--json` shows.
 #[derive(Debug, Default, Serialize)]
@@ -107,7 +107,7 @@ impl Report {
         }
         writeln!(out, "free      {} of {}", chips(self.free), count(self.registered, "Neuron chip"))?;
         for held in &self.held {
-            writeln!(out, "held      {} by {} (pid {})", held.chips, short_container(&held.container), held.pid)?;
+            writeln!(out, "held      {} by {} (pid {})", held.chips, held.container, held.pid)?;
         }
         if let Some(choice) = self.choice {
             writeln!(out, "choice    {choice}{}", self.why(choice))?;

@@ -9,7 +9,7 @@ use super::{ChipReport, LeaseReport, Report, State};
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
 use crate::cores::CoreRun;
 use crate::picture::{Mark, Paint, draw, letter, painted};
-use crate::words::{count, short_container};
+use crate::words::count;
 
 /// The widest that names and requests are shown on a terminal, so that a row fits 80 columns.
 const LONGEST_NAME: usize = 18;
@@ -52,7 +52,7 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
         page.push('\n');
     }
     for (place, waiter) in report.queue.iter().enumerate() {
-        let (name, wants, waits) = (short_container(&waiter.container), &waiter.request, age(&waiter.since));
+        let (name, wants, waits) = (waiter.called(), &waiter.request, age(&waiter.since));
         let _ = writeln!(page, "{}waiting, {}: {name} for {wants}, {waits}", if place == 0 { "\n" } else { "" }, place + 1);
     }
     for chip in &report.chips {
@@ -63,7 +63,7 @@ pub(in crate::cli) fn page(report: &Report, inventory: &Inventory, layout: Layou
     for lease in &report.leases {
         let gone = lease.chips.difference(inventory.ids());
         if !gone.is_empty() {
-            let (which, name) = (gone.named("chip"), short_container(&lease.container));
+            let (which, name) = (gone.named("chip"), lease.called());
             let _ = writeln!(page, "\n{which} of {name} is gone from this host: was the driver unloaded? Its other chips stay held");
         }
     }
@@ -146,7 +146,7 @@ fn table(report: &Report, layout: Layout) -> Vec<(String, Option<usize>)> {
                 None => number(stretch.cores),
             };
             let short = |text: &str| if layout.cut { short(text) } else { text.to_owned() };
-            let (name, request) = (short(&short_container(&lease.container)), short(&lease.request));
+            let (name, request) = (short(&lease.called()), short(&lease.request));
             let cells = [letter(*holder).to_string(), chips.clone(), cores, state, name, age(&lease.since), request];
             table.add_row(cells.into_iter().skip(first));
             painted_as.push(Some(*holder));
