@@ -47,7 +47,7 @@ impl Default for Policy {
 pub struct Held {
     /// The chips.
     pub chips: ChipSet,
-    /// The container that holds them.
+    /// The container that holds them, as people call it.
     pub container: String,
     /// The process whose life is the lease's.
     pub pid: i32,

@@ -2,6 +2,7 @@
 //!
 //! Reads without the lock, changes nothing, needs no root. A lease whose holder is dead is never shown.
 
+mod prometheus;
 pub(super) mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -30,6 +31,9 @@ pub(super) struct Status {
     /// One JSON document
     #[arg(long, conflicts_with_all = ["topology", "watch"])]
     json: bool,
+    /// Metrics in Prometheus' text format, as node_exporter's textfile collector reads them
+    #[arg(long, conflicts_with_all = ["json", "topology", "watch"])]
+    prometheus: bool,
     /// Draw the chips as NeuronLink connects them
     #[arg(long)]
     topology: bool,
@@ -44,6 +48,10 @@ impl Status {
         if self.json {
             let (report, _) = Report::new(host, settings)?;
             writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            return Ok(());
+        }
+        if self.prometheus {
+            out.write_all(prometheus::page(&Report::new(host, settings)?.0).as_bytes())?;
             return Ok(());
         }
         let terminal = io::stdout().is_terminal();

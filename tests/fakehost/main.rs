@@ -21,6 +21,7 @@ mod engine_specs;
 mod leases;
 mod manual;
 mod messages;
+mod metrics;
 mod passthrough;
 mod plan;
 mod precreate;
