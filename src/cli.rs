@@ -1,5 +1,6 @@
 //! The administrator's command line, one file a verb.
 
+mod cdi;
 mod configure;
 mod demo;
 mod doctor;
@@ -44,6 +45,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Cdi(cdi::Cdi),
     Configure(configure::Configure),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
@@ -85,6 +87,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
     };
     let mut out = io::stdout().lock();
     let done = match cli.verb {
+        Verb::Cdi(verb) => context().and_then(|(host, _)| verb.run(&host, &mut out)),
         Verb::Configure(verb) => verb.run(&flags, args, &mut out),
         Verb::Demo(verb) => verb.run(&mut out),
         Verb::Doctor(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),

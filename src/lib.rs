@@ -30,7 +30,7 @@ macro_rules! reads {
 }
 
 // Pure: no file, environment, process or clock.
-pure! { picture topology select cores configure }
+pure! { cdi picture topology select cores configure }
 
 // Pure, and they read what strangers wrote: no input may make them panic.
 pure_reads! { words chip document peek request lease grant spec }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "what fails here fails a test, and a test that is skipped says why")]
 
 mod call;
+mod cdi;
 mod host;
 mod specs;
 
