@@ -15,8 +15,9 @@ use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use rustix::fs::FileType;
 
-use crate::chip::{ChipId, ChipSet, DeviceNumber};
+use crate::chip::{ChipSet, DeviceNumber};
 use crate::claim::lock_and_reap;
+use crate::grant::Device;
 use crate::host::{Host, number_of, parse_node_name};
 use crate::kernel;
 use crate::process::Processes;
@@ -27,8 +28,8 @@ use crate::words::short_container;
 pub struct Granted {
     /// The lease.
     pub lease: String,
-    /// The nodes that the container is to have: chip, path in the container, numbers.
-    pub nodes: Vec<(ChipId, String, DeviceNumber)>,
+    /// The nodes that the container is to have: of what, path in the container, numbers.
+    pub nodes: Vec<(Device, String, DeviceNumber)>,
     /// The container's root, on the host.
     pub rootfs: PathBuf,
     /// Note its cgroup: it has no pid namespace of its own, so that processes of it may outlive its init.
@@ -55,7 +56,8 @@ pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Contain
     let holder = processes.holder(container.pid).context("the container's process")?;
     // /proc/PID/root is the namespace that the runtime mounted everything in, before it changes to it.
     let root = host.proc.join(container.pid.to_string()).join("root").join(granted.rootfs.strip_prefix("/").unwrap_or(&granted.rootfs));
-    let healthy = || host.still_ready(granted.nodes.iter().map(|(chip, ..)| *chip));
+    let chips = || granted.nodes.iter().filter_map(|(device, ..)| device.chip());
+    let healthy = || host.still_ready(chips());
     match check_nodes(host, &root, &granted.nodes).and_then(|()| healthy()) {
         // An adopted lease only records what somebody else gave: it is bound all the same.
         Err(error) if granted.adopted => warn!("{}: {error:#}", short_container(&container.id)),
@@ -64,31 +66,32 @@ pub fn bind(host: &Host, limit: Duration, granted: &Granted, container: &Contain
     let cgroup = if granted.note_cgroup { processes.own_cgroup(container.pid)? } else { None };
 
     let mut locked = lock_and_reap(host, limit, &processes)?;
-    let chips = locked.ledger.bind(&granted.lease, &container.id, holder, cgroup)?.chips;
-    let named: ChipSet = granted.nodes.iter().map(|(chip, ..)| *chip).collect();
+    let bound = locked.ledger.bind(&granted.lease, &container.id, holder, cgroup)?.chips;
+    let named: ChipSet = chips().collect();
     ensure!(
-        named == chips,
-        "the hook was told of chips {named}, lease {} has {chips}: start the container again, by neuron-container-runtime",
+        named == bound,
+        "the hook was told of chips {named}, lease {} has {bound}: start the container again, by neuron-container-runtime",
         granted.lease
     );
     locked.commit()?;
-    Ok(chips)
+    Ok(bound)
 }
 
 /// Are the granted nodes in the container's `/dev`, and no other chip's, under whatever name?
-fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumber)]) -> Result<()> {
+fn check_nodes(host: &Host, root: &Path, granted: &[(Device, String, DeviceNumber)]) -> Result<()> {
     let folder = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let root = nix::fcntl::open(root, folder | OFlag::O_PATH, Mode::empty()).context("the container's root cannot be opened")?;
-    for (chip, path, number) in granted {
+    for (device, path, number) in granted {
         let seen = look(&root, path.trim_start_matches('/'), path)?;
         let right = match &seen {
             Seen::Device(found) => found == number,
-            Seen::File(file) => host.simulated() && same_file(file, &host.dev.join(chip.node_name())),
+            Seen::File(file) => host.simulated() && same_file(file, &host.dev.join(device.node_name())),
             Seen::Nothing | Seen::Else => false,
         };
-        ensure!(right, "{path} in the container is {seen}, not chip {chip} ({number}) as granted: see what mounts or makes it");
+        ensure!(right, "{path} in the container is {seen}, not {} ({number}) as granted: see what mounts or makes it", named(*device));
     }
-    let driver = |number: DeviceNumber| granted.iter().any(|(.., of_grant)| of_grant.major == number.major);
+    let driver =
+        |number: DeviceNumber| granted.iter().any(|(device, _, of_grant)| device.chip().is_some() && of_grant.major == number.major);
     let said = "/dev of the container cannot be read";
     let dev = nix::fcntl::openat(&root, "dev", folder | OFlag::O_NOFOLLOW, Mode::empty()).context(said)?;
     for (name, kind) in kernel::entries(&dev).context(said)? {
@@ -106,6 +109,11 @@ fn check_nodes(host: &Host, root: &Path, granted: &[(ChipId, String, DeviceNumbe
         }
     }
     Ok(())
+}
+
+/// A device, in words.
+fn named(device: Device) -> String {
+    device.chip().map_or_else(|| device.to_string(), |chip| format!("chip {chip}"))
 }
 
 /// What is found in the place of a node.

@@ -2,6 +2,9 @@
 //!
 //! Pure. `select` has chosen the chips; `spec` writes what is worked out here.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::Deserialize;
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, HostNode, Inventory};
@@ -20,6 +23,24 @@ pub const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
 /// The older name of [`LOGICAL_CONFIG`].
 const VIRTUAL_SIZE: &str = "NEURON_RT_VIRTUAL_CORE_SIZE";
 
+/// Where the nodes of EFA are, below `/dev` (rdma-core).
+pub const EFA_FOLDER: &str = "infiniband";
+/// What their names begin with.
+pub const EFA_NAME: &str = "uverbs";
+/// How this tool calls such an adapter.
+const EFA: &str = "efa";
+
+/// When Elastic Fabric Adapters come along with chips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Efa {
+    /// Never.
+    #[default]
+    Off,
+    /// To a container that is granted every chip of the host.
+    WholeHost,
+}
+
 /// How the nodes of a grant are called in the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,11 +54,62 @@ pub enum Naming {
     Host,
 }
 
-/// A chip's node, as a container is to see it.
+/// What a container is given a node of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// A chip, by its host index.
+    Chip(ChipId),
+    /// An Elastic Fabric Adapter, by N of `/dev/infiniband/uverbsN`.
+    Efa(u32),
+}
+
+impl Device {
+    /// The host's node, below its `/dev`.
+    #[must_use]
+    pub fn node_name(self) -> String {
+        match self {
+            Self::Chip(chip) => chip.node_name(),
+            Self::Efa(index) => format!("{EFA_FOLDER}/{EFA_NAME}{index}"),
+        }
+    }
+
+    /// The chip, where it is one.
+    #[must_use]
+    pub fn chip(self) -> Option<ChipId> {
+        match self {
+            Self::Chip(chip) => Some(chip),
+            Self::Efa(_) => None,
+        }
+    }
+}
+
+/// `3`, `efa0`.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chip(chip) => chip.fmt(f),
+            Self::Efa(index) => write!(f, "{EFA}{index}"),
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str| text.parse().map_err(|_| ());
+        match text.strip_prefix(EFA) {
+            Some(index) => Ok(Self::Efa(number(index)?)),
+            None => Ok(Self::Chip(ChipId::new(number(text)?).ok_or(())?)),
+        }
+    }
+}
+
+/// A node as a container is to see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The chip, by its host index.
-    pub chip: ChipId,
+    /// What it is the node of.
+    pub device: Device,
     /// The path in the container.
     pub path: String,
     /// Its numbers.
@@ -47,25 +119,25 @@ pub struct Node {
 }
 
 impl Node {
-    /// `CHIP=PATH=MAJOR:MINOR`, as the hook's arguments have it.
+    /// `DEVICE=PATH=MAJOR:MINOR`, as the hook's arguments have it.
     #[must_use]
     pub fn to_argument(&self) -> String {
-        argument(self.chip, &self.path, self.number)
+        argument(self.device, &self.path, self.number)
     }
 }
 
-/// `CHIP=PATH=MAJOR:MINOR`.
+/// `DEVICE=PATH=MAJOR:MINOR`.
 #[must_use]
-pub fn argument(chip: ChipId, path: &str, number: DeviceNumber) -> String {
-    format!("{chip}={path}={number}")
+pub fn argument(device: Device, path: &str, number: DeviceNumber) -> String {
+    format!("{device}={path}={number}")
 }
 
-/// Reads `CHIP=PATH=MAJOR:MINOR`.
+/// Reads `DEVICE=PATH=MAJOR:MINOR`.
 #[must_use]
-pub fn parse_argument(text: &str) -> Option<(ChipId, &str, DeviceNumber)> {
-    let (chip, rest) = text.split_once('=')?;
+pub fn parse_argument(text: &str) -> Option<(Device, &str, DeviceNumber)> {
+    let (device, rest) = text.split_once('=')?;
     let (path, number) = rest.rsplit_once('=')?;
-    Some((ChipId::new(chip.parse().ok()?)?, path, number.parse().ok()?))
+    Some((device.parse().ok()?, path, number.parse().ok()?))
 }
 
 /// What a container gets with its chips.
@@ -103,7 +175,7 @@ pub fn terms(inventory: &Inventory, chips: ChipSet, share: Option<Share>, wishes
         let name = if renumber { format!("neuron{position}") } else { chip.id.node_name() };
         // A chip without a node is Missing, and never chosen.
         let Some(host) = chip.node else { continue };
-        nodes.push(Node { chip: chip.id, path: format!("/dev/{name}"), number: chip.number, host });
+        nodes.push(Node { device: Device::Chip(chip.id), path: format!("/dev/{name}"), number: chip.number, host });
     }
     let mut env = vec![(VISIBLE_DEVICES.to_owned(), list(chips))];
     let Lnc { size: lnc, from_host } = lnc(inventory, wishes)?;
@@ -326,9 +398,9 @@ mod tests {
     #[test]
     fn node_arguments_are_read_as_they_are_written() {
         let (id, number) = (ChipId::new(4).unwrap(), DeviceNumber { major: 240, minor: 4 });
-        assert_eq!(argument(id, "/dev/neuron0", number), "4=/dev/neuron0=240:4");
-        assert_eq!(parse_argument("4=/dev/neuron0=240:4"), Some((id, "/dev/neuron0", number)));
-        assert_eq!(parse_argument("4=/dev/a=b=240:4"), Some((id, "/dev/a=b", number)));
+        assert_eq!(argument(Device::Chip(id), "/dev/neuron0", number), "4=/dev/neuron0=240:4");
+        assert_eq!(parse_argument("4=/dev/neuron0=240:4"), Some((Device::Chip(id), "/dev/neuron0", number)));
+        assert_eq!(parse_argument("4=/dev/a=b=240:4"), Some((Device::Chip(id), "/dev/a=b", number)));
         for junk in ["", "4", "4=/dev/neuron0", "64=/dev/neuron0=240:4", "x=/dev/neuron0=240:4", "4=/dev/neuron0=240"] {
             assert_eq!(parse_argument(junk), None, "{junk}");
         }

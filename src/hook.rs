@@ -136,8 +136,9 @@ fn grant(args: &[&str]) -> Result<(Granted, Settings)> {
             "--lock-timeout" => settings.lock_timeout = humantime::parse_duration(value()?).context("--lock-timeout")?,
             "--node" => {
                 let value = value()?;
-                let (chip, path, number) = parse_argument(value).with_context(|| format!("--node {value} is not CHIP=PATH=MAJOR:MINOR"))?;
-                granted.nodes.push((chip, path.to_owned(), number));
+                let (device, path, number) =
+                    parse_argument(value).with_context(|| format!("--node {value} is not DEVICE=PATH=MAJOR:MINOR"))?;
+                granted.nodes.push((device, path.to_owned(), number));
             }
             other => bail!("the argument {other} is not known"),
         }

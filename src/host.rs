@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Stat};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
+use crate::grant::{Device, EFA_FOLDER, EFA_NAME, Node};
 use crate::kernel::{self, Folder, Limit};
 use crate::settings::Settings;
 use crate::topology::{self, InstanceType, Links};
@@ -129,6 +130,30 @@ impl Host {
             Ok(Chip { id, number, cores, linked, architecture: name.clone(), health, node })
         };
         ids.iter().copied().map(chip).collect()
+    }
+
+    /// The nodes of the Elastic Fabric Adapters, under the names that they have on the host; none where there are none.
+    ///
+    /// # Errors
+    /// What is there cannot be read.
+    pub fn efa_nodes(&self) -> Result<Vec<Node>> {
+        let folder = match Folder::open(&self.dev.join(EFA_FOLDER)) {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(&self.dev.join(EFA_FOLDER), error)),
+        };
+        let entries = kernel::entries(&folder).map_err(|error| unreadable(&folder.path, error))?;
+        let mut nodes = Vec::new();
+        for (name, _) in entries {
+            let Some(index) = name.to_str().ok().and_then(|name| name.strip_prefix(EFA_NAME)?.parse().ok()) else { continue };
+            let (device, name) = (Device::Efa(index), format!("{EFA_NAME}{index}"));
+            let stat = folder.stat(&name).map_err(|error| unreadable(&folder.path.join(&name), error))?;
+            if is_node(&stat) {
+                nodes.push(Node { device, path: format!("/dev/{}", device.node_name()), number: number_of(stat.st_rdev), host: host_node(&stat) });
+            }
+        }
+        nodes.sort_unstable_by_key(|node| node.number.minor);
+        Ok(nodes)
     }
 
     /// Drivers without sysfs: the nodes themselves.

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::chip::ChipSet;
-use crate::grant::Naming;
+use crate::grant::{Efa, Naming};
 use crate::kernel;
 use crate::process;
 use crate::select::Policy;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub strict_counts: bool,
     /// Give containers with chips `CAP_IPC_LOCK`?
     pub ipc_lock: bool,
+    /// When Elastic Fabric Adapters come along with chips.
+    pub efa: Efa,
     /// Are chips that a process uses outside this tool not free?
     pub avoid_unclaimed: bool,
     /// Executables that only watch chips: their use does not count.
@@ -84,6 +86,7 @@ impl Default for Settings {
             require_links: policy.require_links,
             strict_counts: policy.strict_counts,
             ipc_lock: true,
+            efa: Efa::Off,
             avoid_unclaimed: true,
             observers: ["neuron-monitor", "neuron-ls", "neuron-top"].map(str::to_owned).to_vec(),
             wait_limit: Duration::from_secs(60),
@@ -257,6 +260,7 @@ mod tests {
             require-links = false
             strict-counts = true
             ipc-lock = false
+            efa = "whole-host"
             wait-limit = "5m"
             lock-timeout = "1m 30s"
             hook-path = "/opt/hook"
@@ -272,7 +276,7 @@ mod tests {
         assert_eq!((set.accept_env, set.require_links, set.strict_counts, set.ipc_lock), (false, false, true, false));
         assert_eq!((set.reserved_chips.to_string(), set.max_chips), ("0,15".to_owned(), Some(8)));
         assert_eq!((set.device_naming, set.manual_devices), (Naming::Host, Manual::Exclusive));
-        assert!(set.dry_run);
+        assert!(set.dry_run && set.efa == Efa::WholeHost);
         assert_eq!((set.lock_timeout, set.wait_limit), (Duration::from_secs(90), Duration::from_secs(300)));
         assert_eq!(set.log_level, log::LevelFilter::Debug);
         let default = Settings::parse("").unwrap();

@@ -213,7 +213,7 @@ fn remove_devices(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> 
     devices.retain(|entry| {
         let path = entry["path"].as_str().unwrap_or_default();
         let replaced = edit.nodes.iter().any(|node| node.path == path);
-        let of_driver = entry["type"] == "c" && edit.nodes.iter().any(|node| entry["major"] == node.number.major);
+        let of_driver = entry["type"] == "c" && edit.nodes.iter().any(|node| node.device.chip().is_some() && entry["major"] == node.number.major);
         let out = entry["type"] == "c" && (replaced || edit.only_these && (of_driver || is_node_path(path)));
         if out {
             undo.devices.push((position, entry.clone()));
@@ -252,7 +252,7 @@ fn add_mounts(spec: &mut Value, edit: &Edit, undo: &mut Undo) -> Result<()> {
         let mount = MountBuilder::default()
             .destination(&node.path)
             .typ("bind")
-            .source(edit.host_dev.join(node.chip.node_name()))
+            .source(edit.host_dev.join(node.device.node_name()))
             .options(BIND_OPTIONS.map(str::to_owned).to_vec())
             .build()?;
         mounts.insert(at, serde_json::to_value(mount)?);

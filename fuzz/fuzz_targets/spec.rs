@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use libfuzzer_sys::fuzz_target;
 use neuron_container_runtime::chip::{ChipId, DeviceNumber, HostNode};
 use neuron_container_runtime::document::Document;
-use neuron_container_runtime::grant::Node;
+use neuron_container_runtime::grant::{Device, Node};
 use neuron_container_runtime::peek::{Peek, concerns};
 use neuron_container_runtime::request;
 use neuron_container_runtime::spec::{self, Delivery, Edit, Subject};
@@ -46,7 +46,7 @@ fuzz_target!(|input: (u8, &[u8])| {
 
 fn edit(choice: u8) -> Edit {
     let node = |minor: u32| Node {
-        chip: ChipId::new(minor).expect("below 64"),
+        device: Device::Chip(ChipId::new(minor).expect("below 64")),
         path: format!("/dev/neuron{}", minor - 3),
         number: DeviceNumber { major: 240, minor },
         host: HostNode { mode: 0o660, uid: 0, gid: 7 },

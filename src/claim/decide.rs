@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::{Ask, Case, Claim, Claimant, HeldBy};
 use crate::chip::{ChipSet, DeviceNumber, HostNode, Inventory};
 use crate::cores::{self, Share, Wanted};
-use crate::grant::{self, Naming, Node, Terms, Wishes, terms};
+use crate::grant::{self, Device, Efa, Naming, Node, Terms, Wishes, terms};
 use crate::host::Host;
 use crate::lease::{Lease, Ledger, Mode, State, Waiter};
 use crate::process::{self, Oneself, Processes};
@@ -72,7 +72,10 @@ impl Case<'_> {
                 let (choice, part) = self.choose(request.want, &held)?;
                 share = part;
                 let chips = note(choice);
-                let terms = terms(self.inventory, chips, share, &self.wishes(settings.device_naming, &env)?)?;
+                let mut terms = terms(self.inventory, chips, share, &self.wishes(settings.device_naming, &env)?)?;
+                if settings.efa == Efa::WholeHost && share.is_none() && chips == self.inventory.ids() {
+                    terms.nodes.extend(host.efa_nodes()?);
+                }
                 let delivery = delivery(host, self.subject, oneself, &terms.nodes)?;
                 (chips, terms, delivery, request.want.to_string())
             }
@@ -203,7 +206,7 @@ fn as_given(inventory: &Inventory, nodes: &[(String, DeviceNumber)]) -> Vec<Node
     let node = |(path, number): &(String, DeviceNumber)| {
         let chip = inventory.by_number(*number)?;
         let host = chip.node.unwrap_or(HostNode { mode: 0o666, uid: 0, gid: 0 });
-        Some(Node { chip: chip.id, path: path.clone(), number: *number, host })
+        Some(Node { device: Device::Chip(chip.id), path: path.clone(), number: *number, host })
     };
     nodes.iter().filter_map(node).collect()
 }
@@ -220,7 +223,7 @@ fn delivery(host: &Host, subject: &Subject, oneself: &Oneself, nodes: &[Node]) -
         let group = !apart && (subject.gid == node.host.gid || subject.groups.contains(&node.host.gid)) && mode & 0o060 == 0o060;
         if mode & 0o006 != 0o006 && !owner && !group {
             let why = if apart { "the container has a user namespace" } else { "this process cannot make device nodes (no CAP_MKNOD)" };
-            let path = host.dev.join(node.chip.node_name()).display().to_string();
+            let path = host.dev.join(node.device.node_name()).display().to_string();
             return Err(Invalid::ClosedNode { path, mode, why });
         }
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::chip::{ChipId, HostNode};
+use crate::grant::Device;
 
 /// Each `config.json` that a real engine wrote, by name.
 #[expect(clippy::disallowed_methods, reason = "a test may read its data")]
@@ -23,7 +24,7 @@ fn real_specs() -> Vec<(String, String)> {
 
 fn node(chip: u32, path: &str) -> Node {
     Node {
-        chip: ChipId::new(chip).unwrap(),
+        device: Device::Chip(ChipId::new(chip).unwrap()),
         path: path.into(),
         number: DeviceNumber { major: 240, minor: chip },
         host: HostNode { mode: 0o660, uid: 0, gid: 99 },

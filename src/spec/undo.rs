@@ -115,11 +115,11 @@ impl Named {
     }
 
     fn is_mount(&self, entry: &Value) -> bool {
-        let source = entry["source"].as_str().map(Path::new).and_then(Path::file_name);
+        let source = entry["source"].as_str().map(Path::new);
         entry["type"] == "bind"
             && entry["destination"] == *self.path
             && entry["options"] == Value::from(BIND_OPTIONS.to_vec())
-            && source.is_some_and(|name| *name == *self.source)
+            && source.is_some_and(|path| path.ends_with(&self.source))
     }
 }
 
@@ -132,7 +132,7 @@ fn remove_hooks(spec: &mut Value) -> Vec<Named> {
         let ours = args.starts_with(&[HOOK_NAME, HOOK_STAGE, "--lease"]);
         if ours {
             let named = args.iter().zip(args.iter().skip(1)).filter(|(flag, _)| **flag == "--node").filter_map(|(_, node)| grant::parse_argument(node));
-            nodes.extend(named.map(|(chip, path, number)| Named { path: path.to_owned(), source: chip.node_name(), number }));
+            nodes.extend(named.map(|(device, path, number)| Named { path: path.to_owned(), source: device.node_name(), number }));
         }
         !ours
     });

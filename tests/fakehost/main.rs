@@ -18,6 +18,7 @@ mod cores;
 mod demo;
 mod discovery;
 mod doctor;
+mod efa;
 mod engine_specs;
 mod leases;
 mod manual;

@@ -188,6 +188,9 @@ fn make_dev(spec: &Value, rootfs: &Path) -> Result<()> {
     for device in spec["linux"]["devices"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let number = |key: &str| device[key].as_u64().unwrap();
         let path = within(device["path"].as_str().unwrap());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
         match make_node(&path, number("major"), number("minor")) {
             Ok(()) => {
                 let mode = device["fileMode"].as_u64().map_or(0o666, |mode| u32::try_from(mode).unwrap());

@@ -125,3 +125,31 @@ a_privileged_container_finds_only_the_node_of_its_chip() {
 AWS_NEURON_VISIBLE_DEVICES=1
 NEURON_RT_NUM_CORES=2" "$(cat "$CASE/strong.out")"
 }
+
+# The kernel's major of verbs is 231, and the first of them has minor 192 (devices.txt).
+_adapter() {
+    settings 'efa = "whole-host"'
+    mkdir "$HOST/dev/infiniband"
+    mknod -m 666 "$HOST/dev/infiniband/uverbs0" c 231 192
+    bundle fabric 'stat -c %t:%T /dev/infiniband/uverbs0; : </dev/infiniband/uverbs0' "ask(\"$1\") | $2"
+    run fabric
+}
+
+# Where no driver is behind the node, opening it gives ENXIO; EPERM where that is not allowed.
+a_container_with_every_chip_may_open_the_fabric_adapters() {
+    _adapter all .
+    equal "the node" e7:c0 "$(cat "$CASE/fabric.out")"
+    contains "what opening it says" "No such device or address" "$(cat "$CASE/fabric.err")"
+    nothing_is_claimed "its end"
+}
+
+so_it_may_in_a_user_namespace() {
+    _adapter all user_namespace
+    equal "the node" e7:c0 "$(cat "$CASE/fabric.out")"
+    contains "what opening it says" "No such device or address" "$(cat "$CASE/fabric.err")"
+}
+
+a_container_with_fewer_chips_sees_no_fabric_adapter() {
+    _adapter 15 .
+    equal "the node" "" "$(cat "$CASE/fabric.out")"
+}
