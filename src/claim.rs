@@ -24,6 +24,7 @@ use crate::store::{Locked, Store};
 use crate::users::{driver_is_used, users};
 use crate::wait::Waiting;
 use decide::Turn;
+pub use decide::random_id;
 
 /// Whose life a lease's is, until bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,7 +286,10 @@ pub fn lease_of(host: &Host, processes: &Processes, container: &str, root: &str)
 }
 
 /// This process, where it may give chips of this host away.
-fn entitled(host: &Host, processes: &Processes) -> Result<Oneself> {
+///
+/// # Errors
+/// It is in another pid namespace than the ledger's.
+pub fn entitled(host: &Host, processes: &Processes) -> Result<Oneself> {
     let oneself = processes.oneself()?;
     ensure!(
         oneself.initial_pidns || host.own_state,

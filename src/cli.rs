@@ -5,6 +5,7 @@ mod configure;
 mod demo;
 mod doctor;
 mod plan;
+mod reset;
 mod simulate;
 mod status;
 
@@ -50,6 +51,7 @@ enum Verb {
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
     Plan(plan::Plan),
+    Reset(reset::Reset),
     Simulate(simulate::Simulate),
     Status(status::Status),
     /// The demo's low-level runtime, where there is no runc
@@ -94,6 +96,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
         Verb::StandIn { args } => demo::standin::run(&args),
         Verb::Inside { dev } => demo::inside(&dev, &mut out),
         Verb::Plan(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
+        Verb::Reset(verb) => context().and_then(|(host, settings)| verb.run(&host, &settings, &mut out)),
         Verb::Simulate(verb) => verb.run(&mut out),
         Verb::Status(verb) => context().and_then(|(host, settings)| verb.run(&host, &settings, &mut out)),
     };

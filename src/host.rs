@@ -276,7 +276,8 @@ fn parse_connected(text: &str) -> Option<ChipSet> {
 }
 
 /// sysfs `reset`: 1 when the chip can be opened, 0 while it resets, 2 when it is invalid (neuron_sysfs_metrics.c).
-fn parse_reset(text: &str) -> Health {
+#[must_use]
+pub fn parse_reset(text: &str) -> Health {
     match text.trim() {
         "1" => Health::Ready,
         "0" => Health::Unhealthy("resetting (sysfs reset reads 0)".to_owned()),

@@ -45,6 +45,7 @@ pub mod dockerd;
 pub mod journal;
 pub mod process;
 pub mod programs;
+pub mod reset;
 pub mod serve;
 pub mod textfile;
 pub mod users;

@@ -341,10 +341,10 @@ fn parse(value: &str, bare: Bare) -> Result<Option<Want>, Fault> {
         return parse_count(number).map(Some);
     }
     if let Some(list) = value.strip_prefix("id:") {
-        return parse_ids(list).map(Some);
+        return Ok(Some(Want::Ids(parse_ids(list)?)));
     }
     match bare {
-        Bare::Ids => parse_ids(value),
+        Bare::Ids => parse_ids(value).map(Want::Ids),
         Bare::Count if value.contains([',', '-']) && parse_ids(value).is_ok() => Err(Fault::BareList),
         Bare::Count => parse_count(value),
     }
@@ -370,7 +370,11 @@ fn parse_count(text: &str) -> Result<Want, Fault> {
     }
 }
 
-fn parse_ids(list: &str) -> Result<Want, Fault> {
+/// Reads a list of ids, `0,2-4`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_ids(list: &str) -> Result<ChipSet, Fault> {
     let mut ids = ChipSet::EMPTY;
     for item in list.split(',') {
         let (first, last) = match item.split_once('-') {
@@ -387,7 +391,7 @@ fn parse_ids(list: &str) -> Result<Want, Fault> {
             }
         }
     }
-    Ok(Want::Ids(ids))
+    Ok(ids)
 }
 
 /// A plain decimal number: no sign, no leading zero; spaces around it are allowed.

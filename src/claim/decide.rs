@@ -272,6 +272,7 @@ fn hook_args(claimant: &Claimant<'_>, subject: &Subject, adopted: bool) -> Resul
 }
 
 /// 64 random bits in hex. (std keys each hasher with random bits of the kernel's.)
-fn random_id() -> String {
+#[must_use]
+pub fn random_id() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }

@@ -30,6 +30,7 @@ mod precreate;
 mod refusals;
 mod requests;
 mod requests_kubernetes;
+mod resetting;
 mod sessions;
 mod simulate;
 mod status;
