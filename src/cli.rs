@@ -1,9 +1,11 @@
 //! The administrator's command line, one file a verb.
 
 mod cdi;
+mod completions;
 mod configure;
 mod demo;
 mod doctor;
+mod man;
 mod plan;
 mod reset;
 mod simulate;
@@ -14,7 +16,7 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::host::Host;
 use crate::select::Shortage;
@@ -47,9 +49,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Cdi(cdi::Cdi),
+    Completions(completions::Completions),
     Configure(configure::Configure),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
+    Man(man::ManPage),
     Plan(plan::Plan),
     Reset(reset::Reset),
     Simulate(simulate::Simulate),
@@ -90,11 +94,13 @@ pub fn run(args: &[OsString]) -> Result<()> {
     let mut out = io::stdout().lock();
     let done = match cli.verb {
         Verb::Cdi(verb) => context().and_then(|(host, _)| verb.run(&host, &mut out)),
+        Verb::Completions(verb) => verb.run(&Cli::command(), &mut out),
         Verb::Configure(verb) => verb.run(&flags, args, &mut out),
         Verb::Demo(verb) => verb.run(&mut out),
         Verb::Doctor(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
         Verb::StandIn { args } => demo::standin::run(&args),
         Verb::Inside { dev } => demo::inside(&dev, &mut out),
+        Verb::Man(verb) => verb.run(&Cli::command(), &mut out),
         Verb::Plan(verb) => verb.run(&Loaded::new(&flags, |name| std::env::var_os(name)), args, &mut out),
         Verb::Reset(verb) => context().and_then(|(host, settings)| verb.run(&host, &settings, &mut out)),
         Verb::Simulate(verb) => verb.run(&mut out),
@@ -131,8 +137,6 @@ pub fn exit_code(error: &anyhow::Error) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

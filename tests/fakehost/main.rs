@@ -24,6 +24,7 @@ mod leases;
 mod manual;
 mod messages;
 mod metrics;
+mod pages;
 mod passthrough;
 mod plan;
 mod precreate;
