@@ -32,6 +32,7 @@ mod refusals;
 mod requests;
 mod requests_kubernetes;
 mod resetting;
+mod sentences;
 mod sessions;
 mod simulate;
 mod status;
