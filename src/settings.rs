@@ -299,8 +299,8 @@ mod tests {
         let host = crate::host::Host::new(&Settings::default());
         assert_eq!((host.log.as_path(), host.state.as_path()), (Path::new(log), Path::new(state)));
         assert_eq!(Settings { log_file: None, state_dir: None, host_root: None, ..settings }, Settings::default());
-        // Each key of the README's table, and no other.
-        let keys = include_str!("../README.md").split("| key | default | what |").nth(1).unwrap().split("\n\n").next().unwrap();
+        // Each key of the documentation's table, and no other.
+        let keys = include_str!("../docs/settings.md").split("| key | default | what |").nth(1).unwrap().split("\n\n").next().unwrap();
         for key in keys.lines().skip(2).flat_map(|row| row.split('|').nth(1).unwrap().split(',')).map(|key| key.trim().trim_matches('`')) {
             assert!(installed.contains(&format!("{key} = ")), "{key} is not shown");
         }

@@ -18,6 +18,7 @@ mod cores;
 mod demo;
 mod discovery;
 mod doctor;
+mod documents;
 mod efa;
 mod engine_specs;
 mod leases;
@@ -32,7 +33,7 @@ mod refusals;
 mod requests;
 mod requests_kubernetes;
 mod resetting;
-mod sentences;
+
 mod sessions;
 mod simulate;
 mod status;

@@ -1,4 +1,5 @@
-//! `docs/troubleshooting.md` has an entry for each error sentence of the program, and none for what it does not say.
+//! The documents: `docs/troubleshooting.md` has an entry for each error sentence of the program, and none for what it does not say; links lead
+//! somewhere; commands are there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -112,4 +113,58 @@ fn a_sentence_is_found_in_every_form() {
     let mut found = BTreeSet::new();
     sentences("bail!(\"a {} b\")", &mut found);
     assert!(found.is_empty(), "too short to be a sentence");
+}
+
+fn documents() -> Vec<(std::path::PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = [root.to_owned(), root.join("docs")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    assert!(pages.len() > 10);
+    pages.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn each_link_leads_somewhere() {
+    for (path, text) in documents() {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.with_file_name(file) };
+            let there = fs::read_to_string(&target).unwrap_or_else(|_| panic!("{}: {link}", path.display()));
+            // As GitHub makes them: lower case, hyphens for spaces, nothing for signs.
+            let anchor = |line: &str| {
+                let kept = line.trim_start_matches('#').trim().to_lowercase();
+                kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-')).collect::<String>().replace(' ', "-")
+            };
+            let found = there.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line) == heading);
+            assert!(heading.is_empty() || found, "{}: {link}", path.display());
+        }
+    }
+}
+
+/// Each `neuron-ctk VERB --FLAG` that a document shows.
+#[test]
+fn each_command_that_is_shown_is_understood() {
+    let host = crate::host::FakeHost::small();
+    let mut shown = BTreeSet::new();
+    for (_, text) in documents() {
+        for rest in text.split("neuron-ctk ").skip(1) {
+            let command = rest.split(['`', '\n', '|', '#', '(', ';', '>', '&', ',']).next().unwrap();
+            let mut words =
+                command.split_whitespace().skip_while(|word| word.starts_with("--") || word.starts_with('/') || *word == "host");
+            let Some(verb) = words.next().filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase())) else { continue };
+            shown.extend(
+                words
+                    .filter(|word| word.starts_with("--"))
+                    .map(|flag| (verb.to_owned(), flag.trim_end_matches(['.', ':', ']']).to_owned())),
+            );
+        }
+    }
+    assert!(shown.len() > 10, "{shown:?}");
+    for (verb, flag) in shown {
+        let help = host.ctk(&[&verb, "--help"]);
+        let told = String::from_utf8(help.stdout).unwrap();
+        assert!(help.status.success(), "{verb}");
+        assert!(told.contains(&flag), "{verb} {flag}");
+    }
 }
