@@ -2,14 +2,14 @@
 //!
 //! Pure. `select` has chosen the chips; `spec` writes what is worked out here.
 
-use std::fmt;
-use std::str::FromStr;
+mod node;
 
 use serde::Deserialize;
 
-use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, HostNode, Inventory};
+use crate::chip::{Chip, ChipSet, Inventory};
 use crate::cores::Share;
 use crate::request::{Invalid, VISIBLE_DEVICES};
+pub use node::{Device, EFA_FOLDER, EFA_NAME, Node, argument, parse_argument};
 
 /// The first driver that maps renumbered nodes itself (AWS's Kubernetes plugin asks for it).
 const RENUMBERING_DRIVER: [u32; 3] = [2, 12, 14];
@@ -22,13 +22,6 @@ pub const NUM_CORES: &str = "NEURON_RT_NUM_CORES";
 pub const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
 /// The older name of [`LOGICAL_CONFIG`].
 const VIRTUAL_SIZE: &str = "NEURON_RT_VIRTUAL_CORE_SIZE";
-
-/// Where the nodes of EFA are, below `/dev` (rdma-core).
-pub const EFA_FOLDER: &str = "infiniband";
-/// What their names begin with.
-pub const EFA_NAME: &str = "uverbs";
-/// How this tool calls such an adapter.
-const EFA: &str = "efa";
 
 /// When Elastic Fabric Adapters come along with chips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -52,92 +45,6 @@ pub enum Naming {
     Container,
     /// As on the host.
     Host,
-}
-
-/// What a container is given a node of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// A chip, by its host index.
-    Chip(ChipId),
-    /// An Elastic Fabric Adapter, by N of `/dev/infiniband/uverbsN`.
-    Efa(u32),
-}
-
-impl Device {
-    /// The host's node, below its `/dev`.
-    #[must_use]
-    pub fn node_name(self) -> String {
-        match self {
-            Self::Chip(chip) => chip.node_name(),
-            Self::Efa(index) => format!("{EFA_FOLDER}/{EFA_NAME}{index}"),
-        }
-    }
-
-    /// The chip, where it is one.
-    #[must_use]
-    pub fn chip(self) -> Option<ChipId> {
-        match self {
-            Self::Chip(chip) => Some(chip),
-            Self::Efa(_) => None,
-        }
-    }
-}
-
-/// `3`, `efa0`.
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Chip(chip) => chip.fmt(f),
-            Self::Efa(index) => write!(f, "{EFA}{index}"),
-        }
-    }
-}
-
-impl FromStr for Device {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let number = |text: &str| text.parse().map_err(|_| ());
-        match text.strip_prefix(EFA) {
-            Some(index) => Ok(Self::Efa(number(index)?)),
-            None => Ok(Self::Chip(ChipId::new(number(text)?).ok_or(())?)),
-        }
-    }
-}
-
-/// A node as a container is to see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    /// What it is the node of.
-    pub device: Device,
-    /// The path in the container.
-    pub path: String,
-    /// Its numbers.
-    pub number: DeviceNumber,
-    /// The host's node that it shows.
-    pub host: HostNode,
-}
-
-impl Node {
-    /// `DEVICE=PATH=MAJOR:MINOR`, as the hook's arguments have it.
-    #[must_use]
-    pub fn to_argument(&self) -> String {
-        argument(self.device, &self.path, self.number)
-    }
-}
-
-/// `DEVICE=PATH=MAJOR:MINOR`.
-#[must_use]
-pub fn argument(device: Device, path: &str, number: DeviceNumber) -> String {
-    format!("{device}={path}={number}")
-}
-
-/// Reads `DEVICE=PATH=MAJOR:MINOR`.
-#[must_use]
-pub fn parse_argument(text: &str) -> Option<(Device, &str, DeviceNumber)> {
-    let (device, rest) = text.split_once('=')?;
-    let (path, number) = rest.rsplit_once('=')?;
-    Some((device.parse().ok()?, path, number.parse().ok()?))
 }
 
 /// What a container gets with its chips.
@@ -269,7 +176,7 @@ fn check_visible(value: &str, first: u32, count: u32) -> Result<(), Invalid> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chip::Health;
+    use crate::chip::{ChipId, DeviceNumber, Health, HostNode};
     use crate::topology::instance_type;
 
     fn inventory(kind: &str, driver: Option<&str>) -> Inventory {
