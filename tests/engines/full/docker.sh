@@ -5,7 +5,8 @@
 REFUSED=125
 
 start_engine() {
-    jq -n --arg group "/$GROUP" '{bridge: "none", iptables: false, "ip-forward": false, "cgroup-parent": $group, features: {cdi: true}}' >"$ROOT/etc/docker/daemon.json"
+    jq -n --arg group "/$GROUP" '{bridge: "none", iptables: false, "ip-forward": false, "cgroup-parent": $group, features: {cdi: true}}' >"$CASE/daemon.json"
+    cp "$CASE/daemon.json" "$ROOT/etc/docker/daemon.json"
     configure docker >"$CASE/configure.out"
     start_dockerd
     tar -C "$CASE/rootfs" -c . | docker import --change 'ENV PATH=/bin' - bb >/dev/null

@@ -130,8 +130,7 @@ _is_default() {
 
 a_running_dockerd_learns_of_the_runtime_and_unlearns_it() {
     configure docker --remove >"$CASE/remove.out"
-    equal "daemon.json" "$(jq -n --arg group "/$GROUP" '{bridge: "none", iptables: false, "ip-forward": false, "cgroup-parent": $group}')" \
-        "$(cat "$ROOT/etc/docker/daemon.json")"
+    cmp "$CASE/daemon.json" "$ROOT/etc/docker/daemon.json" || give_up "expected daemon.json as it was, found $(cat "$ROOT/etc/docker/daemon.json")"
     configure docker >"$CASE/configure.out"
     up first any:1 -- sleep 1000
 }
