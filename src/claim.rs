@@ -181,7 +181,11 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
                     locked.commit()?;
                 }
                 return match place {
-                    Some(_) => decided.with_context(|| format!("waited {}", humantime::format_duration(patience))),
+                    Some(_) => {
+                        let cut = if patience < case.ask.wait() { " (wait-limit)" } else { "" };
+                        let span = humantime::format_duration(patience).to_string() + cut;
+                        decided.with_context(|| format!("waited {span}"))
+                    }
                     None => decided,
                 };
             }

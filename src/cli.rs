@@ -59,7 +59,7 @@ enum Verb {
     Simulate(simulate::Simulate),
     Status(status::Status),
     /// The demo's low-level runtime, where there is no runc
-    #[command(hide = true, disable_help_flag = true)]
+    #[command(hide = true, disable_help_flag = true, name = "demo-runtime")]
     StandIn {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,

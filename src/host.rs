@@ -119,7 +119,7 @@ impl Host {
             let stat = nodes.as_ref().map(|nodes| nodes.stat(&folder));
             let seen = matches!(&stat, Ok(Ok(stat)) if is_node(stat) && number_of(stat.st_rdev) == base.of_minor(id.index()));
             let number = if in_order && seen { base.of_minor(id.index()) } else { number_in(class, &folder)? };
-            let mut health = ready(class, &format!("{folder}/reset"));
+            let mut health = ready(class, &folder);
             let node = match stat {
                 Ok(Ok(stat)) => self.node(&stat, number),
                 Ok(Err(error)) => Err(format!(": {error}")),
@@ -207,7 +207,7 @@ impl Host {
             let name = id.node_name();
             match class.text(&format!("{name}/reset")) {
                 // Drivers without such a file have the folder.
-                Err(error) if error.kind() == ErrorKind::NotFound && class.stat(&name).is_ok() => {}
+                Err(error) if error.kind() == ErrorKind::NotFound && class.stat(&format!("{name}/dev")).is_ok() => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     bail!("chip {id} is gone from this host (was the driver unloaded?)")
                 }
@@ -232,15 +232,19 @@ fn number_in(class: &Folder, folder: &str) -> Result<DeviceNumber> {
 }
 
 /// What sysfs `reset` says.
-fn ready(class: &Folder, name: &str) -> Health {
-    let why = match class.text(name) {
+fn ready(class: &Folder, folder: &str) -> Health {
+    let name = format!("{folder}/reset");
+    let why = match class.text(&name) {
         Ok(text) => return parse_reset(&text),
-        // Drivers before there was such a file.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Health::Ready,
+        // Drivers before there was such a file have the folder, and not only a link to where it was.
+        Err(error) if error.kind() == ErrorKind::NotFound => match class.stat(&format!("{folder}/dev")) {
+            Ok(_) => return Health::Ready,
+            Err(_) => return Health::Missing(format!("missing: {} leads nowhere", class.path.join(folder).display())),
+        },
         Err(error) if error.kind() == ErrorKind::PermissionDenied => " is root's to read".to_owned(),
         Err(error) => format!(": {error}"),
     };
-    Health::Unknown(format!("not known to be ready: {}{why}", class.path.join(name).display()))
+    Health::Unknown(format!("not known to be ready: {}{why}", class.path.join(&name).display()))
 }
 
 /// Fills in from the table what sysfs does not tell.

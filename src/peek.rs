@@ -137,7 +137,9 @@ impl Peek {
             let container = one_of(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"])?;
             Some(format!("{namespace}/{pod}/{container}"))
         };
-        let chosen = || self.hostname.as_deref().filter(|name| !name.is_empty() && !id.starts_with(name));
+        // Whoever starts a container by runc chose its id, and that is its name.
+        let made_up = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let chosen = || self.hostname.as_deref().filter(|name| made_up && !name.is_empty() && !id.starts_with(name));
         let name = pod().or_else(|| self.annotation(NERDCTL_NAME).or_else(chosen).map(str::to_owned))?;
         (name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())).then_some(name)
     }
@@ -369,6 +371,8 @@ mod tests {
         ] {
             assert_eq!(peek(text).called(id).as_deref(), called, "{text}");
         }
+        let runcs = r#"{"hostname":"runc","linux":{"namespaces":[{"type":"network"}]}}"#;
+        assert_eq!(peek(runcs).called("train-1"), None, "a name that its starter gave it");
     }
 
     #[test]

@@ -164,6 +164,7 @@ pub fn ignored(spec: &Peek, accept_env: bool) -> Vec<String> {
         Some(Kubernetes { sandbox: true, .. }) => Some("a pod's sandbox asks for nothing"),
         Some(_) => Some("in Kubernetes only annotations ask"),
         None if !accept_env => Some("accept-env = false in the settings"),
+        None if annotation(spec, None).is_ok_and(|found| found.is_some()) => Some("the annotation wins"),
         None => None,
     };
     let asking = [VISIBLE_DEVICES, CORES].into_iter().filter(|name| spec.env(name).is_some());

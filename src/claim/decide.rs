@@ -181,8 +181,8 @@ impl Case<'_> {
 /// Whoever came first is served first, or who wants many chips would never get them.
 fn in_line(turn: &Turn<'_>, want: Want, inventory: &Inventory) -> Result<(), Shortage> {
     let Some((first, others)) = turn.ledger.before(turn.waiter).split_first() else { return Ok(()) };
-    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    Err(Shortage::Queued { asked: in_words(want, inventory.ids().len()), first: first.called() + &more, request: first.request.clone() })
+    let more = if others.is_empty() { String::new() } else { format!(", and {} more", others.len()) };
+    Err(Shortage::Queued { asked: in_words(want, inventory.ids().len()), first: first.called(), request: first.request.clone() + &more })
 }
 
 /// Who else holds chips that a container was given by hand.

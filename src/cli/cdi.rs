@@ -14,7 +14,7 @@ use crate::textfile::TextFile;
 /// Describe the chips as CDI devices (aws.amazon.com/neuron=0 and on, and =all) for Podman, Docker and containerd
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:\n  neuron-ctk cdi\n  neuron-ctk cdi --output /etc/cdi/aws.amazon.com-neuron.json\n  podman run --device aws.amazon.com/neuron=0 IMAGE\n\n\
+Examples:\n  neuron-ctk cdi\n  neuron-ctk cdi --output /etc/cdi/aws.amazon.com-neuron.json\n  podman run --device aws.amazon.com/neuron=0 --cap-add IPC_LOCK IMAGE\n\n\
 Whoever names devices so picks chips by hand: two containers can name the same one. Where the runtime neuron runs such a container too, its\n\
 chips are recorded, so that nobody else is granted them. To undo: remove FILE.")]
 pub(super) struct Cdi {

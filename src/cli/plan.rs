@@ -29,7 +29,8 @@ use report::{Asked, Report};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:\n  neuron-ctk plan --annotation aws.amazon.com/neuron=4\n  neuron-ctk plan --bundle /run/containerd/io.containerd.runtime.v2.task/moby/ID\n\n\
-Exit codes: 0 it would start, 1 it would be refused for its request or for this host, 3 the chips cannot be had.")]
+Exit codes: 0 it would start, 1 its request is not understood, or something is wrong with the host, 3 the chips cannot be had;\n\
+the line says whether that may pass.")]
 pub(super) struct Plan {
     /// The bundle of a container
     #[arg(long, value_name = "DIR")]

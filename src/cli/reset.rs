@@ -23,10 +23,10 @@ const LONGEST_BEGIN: Duration = Duration::from_secs(5);
 Examples:\n  neuron-ctk reset 3\n  neuron-ctk reset 0-3,8 --limit 5m\n\n\
 Takes a lease on the chips first, so that no container is granted them meanwhile; chips that somebody holds or has open are refused. It may cure a\n\
 chip whose sysfs `reset` reads 2. It is no wiping: nobody promises that a chip's memory is empty afterwards.\n\n\
-Exit codes: 0 all are ready, 1 not within the limit, 3 somebody has one of them. As root.")]
+Exit codes: 0 all are ready, 1 not within the limit, 3 somebody has one of them, or it is not there. As root.")]
 pub(super) struct Reset {
     /// Ids of chips, such as 0-3,8
-    #[arg(required = true, value_name = "CHIP", value_parser = crate::request::parse_ids)]
+    #[arg(required = true, value_name = "CHIP", value_parser = ids)]
     chips: Vec<ChipSet>,
     /// The longest to wait until they are ready
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = humantime::parse_duration)]
@@ -34,6 +34,10 @@ pub(super) struct Reset {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
+}
+
+fn ids(text: &str) -> Result<ChipSet, String> {
+    crate::request::parse_ids(text).map_err(|fault| format!("{fault}; ids are wanted, such as 0-3,8"))
 }
 
 impl Reset {
@@ -47,6 +51,12 @@ impl Reset {
         }
         // Until this process ends.
         hold(host, settings, chips, "neuron-ctk reset")?;
+        if host.simulated() {
+            let _ = writeln!(
+                io::stderr(),
+                "no driver is behind a simulated host: to play it, write 0 and then 1 into the chip's sysfs file reset"
+            );
+        }
         let begun = Instant::now();
         for chip in chips.iter() {
             begin(host, chip)?;

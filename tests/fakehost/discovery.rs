@@ -235,3 +235,15 @@ fn a_host_of_an_unknown_type_serves_what_sysfs_tells() {
     host.begin("c1", &asking("4"));
     assert_eq!(host.leases(), [("c1".to_owned(), vec![0, 1, 2, 3])]);
 }
+
+/// The class has links; what they lead to may be gone before they are.
+#[test]
+fn a_chip_whose_sysfs_folder_is_gone_is_not_given() {
+    let host = FakeHost::trn1();
+    let link = host.path("sys/class/neuron_device/neuron9");
+    fs::remove_dir_all(fs::canonicalize(&link).unwrap()).unwrap();
+    assert!(link.symlink_metadata().is_ok(), "the link stays");
+    assert_eq!(host.chips_in("missing"), [9]);
+    assert!(host.refuses("c1", &asking("id:9")).contains("neuron9 leads nowhere"));
+    host.begin("c2", &asking("id:8"));
+}

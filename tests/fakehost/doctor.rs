@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::host::FakeHost;
-use crate::specs::asking;
+use crate::specs::{asking, given};
 
 /// What the doctor says of one thing: its verdict, what was found, the remedy.
 fn said(host: &FakeHost, check: &str) -> (String, String, String) {
@@ -80,4 +80,15 @@ fn a_ledger_that_cannot_be_read_is_found() {
     finds(&host, "ledger", "good", "1 lease");
     host.put(&host.path("run/neuron-container-runtime/ledger.json"), "{");
     finds(&host, "ledger", "fault", "ledger.json");
+}
+
+#[test]
+fn a_chip_that_two_containers_have_is_found() {
+    let host = FakeHost::trn1();
+    host.begin("first", &asking("id:0-1"));
+    finds(&host, "conflicts", "good", "no chip");
+    host.begin("second", &given(host.major(), &[("/dev/neuron1", 1)]));
+    finds(&host, "conflicts", "note", "first and second both have chip 1");
+    let metrics = String::from_utf8(host.ctk(&["status", "--prometheus"]).stdout).unwrap();
+    assert!(metrics.contains("\nneuron_container_conflicts 1\n"), "{metrics}");
 }

@@ -54,6 +54,7 @@ fn metrics_are_a_page_that_prometheus_reads() {
     expected.extend([
         format!(r#"neuron_container_chip_lease{{chip="0",lease="{one}",container="c1",name="ml/train-0/main"}} 1"#),
         format!(r#"neuron_container_chip_lease{{chip="2",lease="{two}",container="c2",name="c2"}} 1"#),
+        "neuron_container_conflicts 0".to_owned(),
         format!("neuron_container_lease_chips{first} 1"),
         format!("neuron_container_lease_chips{second} 1"),
         format!("neuron_container_lease_cores{first} 4"),

@@ -188,6 +188,9 @@ fn what_only_looks_like_a_request_is_named() {
         assert!(shown.starts_with("request   none: "), "{shown}");
         assert!(shown.contains(&format!("\nnote      {note}\n")), "{shown}");
     }
+    host.settings("");
+    let (_, shown, _) = plan(&host, &["--annotation", "aws.amazon.com/neuron=2", "--env", "AWS_NEURON_VISIBLE_DEVICES=0"]);
+    assert!(shown.contains("AWS_NEURON_VISIBLE_DEVICES is not heeded: the annotation wins"), "{shown}");
 }
 
 #[test]

@@ -128,14 +128,15 @@ fn they_are_served_in_order_of_arrival() {
 fn when_the_time_is_up_it_is_refused_with_the_reason() {
     let host = FakeHost::small();
     host.begin("first", &asking("1"));
-    for (settings, wait) in [("", "300ms"), ("wait-limit = \"300ms\"", "10m")] {
+    for (settings, wait, cut) in [("", "300ms", ""), ("wait-limit = \"300ms\"", "10m", " (wait-limit)")] {
         host.settings(settings);
         let begun = Instant::now();
         let bundle = host.bundle("c1", &waiting("1", wait));
         let folder = listing(&bundle.folder);
         let call = host.create(&bundle, "c1");
         assert!(begun.elapsed() >= Duration::from_millis(300), "{settings}");
-        assert!(call.refusal().starts_with("waited 300ms: asked for 1 Neuron chip, 0 of 1 are free: 0 held by first"));
+        let refusal = call.refusal();
+        assert!(refusal.starts_with(&format!("waited 300ms{cut}: asked for 1 Neuron chip, 0 of 1 are free: 0 held by first")), "{refusal}");
         assert_eq!((queue(&host).len(), listing(&bundle.folder)), (0, folder));
     }
 }

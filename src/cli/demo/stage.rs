@@ -145,7 +145,7 @@ impl Stage {
         }
         fs::hard_link(&program, rootfs.join("neuron-ctk"))?;
         // The wrapper takes no executable of its own inode for a runtime, so the stand-in is called by a script.
-        let script = format!("#!/bin/sh\nexec {} stand-in \"$@\"\n", quoted(&program));
+        let script = format!("#!/bin/sh\nexec {} demo-runtime \"$@\"\n", quoted(&program));
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(bin.join("stand-in"))?;
         std::io::Write::write_all(&mut file, script.as_bytes())?;
         file.set_permissions(PermissionsExt::from_mode(0o755))?;

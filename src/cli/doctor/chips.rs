@@ -83,7 +83,13 @@ fn ready(inventory: &Inventory) -> Finding {
                 first.id,
                 if others.is_empty() { String::new() } else { format!(", and {} more are not ready", others.len()) }
             ),
-            "they are not granted; a chip that stays so: reload the driver or stop and start the instance",
+            match &first.health {
+                Health::Unhealthy(_) => format!(
+                    "it is not granted; neuron-ctk reset {} may cure it, else load the driver anew, or stop and start the instance",
+                    first.id
+                ),
+                _ => "it is not granted; a chip that stays so: load the driver anew, or stop and start the instance".to_owned(),
+            },
         ),
     }
 }

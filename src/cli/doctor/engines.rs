@@ -16,7 +16,11 @@ pub(super) fn findings(patient: &Patient<'_>) -> Vec<Finding> {
             findings.push(links(patient, &version));
             findings.insert(0, Finding::good("runtime", format!("{} ({version})", runtime.display())));
         }
-        Err(error) => findings.push(Finding::fault("runtime", format!("{error:#}"), "apt-get install runc, or name one in the settings")),
+        Err(error) => findings.push(Finding::fault(
+            "runtime",
+            format!("{error:#}"),
+            "install runc or crun, or name in the settings (runtimes) where one is",
+        )),
     }
     let found: Vec<_> = Engine::ALL.into_iter().filter_map(|engine| Some((engine, on_path(engine.program(), path.as_deref()?)?))).collect();
     if found.is_empty() {

@@ -6,12 +6,12 @@ use std::path::Path;
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use super::{Finding, Patient};
+use crate::claim::look;
 use crate::configure::WRAPPER;
 use crate::process::{Processes, trusted};
 use crate::programs;
 use crate::settings::{DEFAULT_FILE, Loaded};
 use crate::spec::HOOK_NAME;
-use crate::store::Store;
 
 pub(super) fn findings(patient: &Patient<'_>, loaded: &Loaded) -> Vec<Finding> {
     vec![settings(loaded), state(patient), log(&patient.host.log), link(patient, WRAPPER), hook(patient)]
@@ -34,18 +34,18 @@ fn settings(loaded: &Loaded) -> Finding {
 
 fn state(patient: &Patient<'_>) -> Finding {
     let folder = &patient.host.state;
-    let read = || {
-        let store = Store::new(folder, Processes::new(&patient.host.proc)?.boot_id()?);
-        store.trusted()?;
-        store.load()
-    };
+    let read = || look(patient.host, &Processes::new(&patient.host.proc)?);
     match read() {
         Ok(ledger) => Finding::good(
             "ledger",
             format!("{}, {}", folder.display(), crate::words::count(u32::try_from(ledger.leases().len()).unwrap_or(0), "lease")),
         ),
         Err(_) if !folder.exists() => Finding::good("ledger", format!("{} will be made by the first claim", folder.display())),
-        Err(error) => Finding::fault("ledger", format!("{error:#}"), "nothing is granted until it can be read"),
+        Err(error) => Finding::fault(
+            "ledger",
+            format!("{error:#}"),
+            "nothing is granted until it can be read; containers with chips are those whose config.json has the annotation neuron-container-runtime.lease",
+        ),
     }
 }
 
@@ -78,7 +78,16 @@ fn hook(patient: &Patient<'_>) -> Finding {
     let called_as = patient.args.first().map(|name| name.as_os_str()).unwrap_or_default();
     let path = match programs::hook(patient.settings, called_as, std::env::var_os("PATH").as_deref()) {
         Ok(path) => path,
-        Err(error) => return Finding::fault("hook", format!("{error:#}"), format!("install.sh makes the link {HOOK_NAME}")),
+        Err(error) => {
+            return Finding::fault(
+                "hook",
+                format!("{error:#}"),
+                match &patient.settings.hook_path {
+                    Some(_) => "mend hook-path in the settings, or leave it out".to_owned(),
+                    None => format!("install.sh makes the link {HOOK_NAME}"),
+                },
+            );
+        }
     };
     match statvfs(&path) {
         Ok(mounted) if mounted.flags().contains(FsFlags::ST_NOEXEC) => Finding::fault(

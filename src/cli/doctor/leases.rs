@@ -3,14 +3,14 @@
 use super::{Finding, Patient};
 use crate::claim::look;
 use crate::kernel;
-use crate::lease::{Lease, State};
+use crate::lease::{Lease, Mode, State};
 use crate::process::Processes;
 
 pub(super) fn findings(patient: &Patient<'_>) -> Vec<Finding> {
     let Ok(processes) = Processes::new(&patient.host.proc) else { return Vec::new() };
     // That it cannot be read was said.
     let Ok(ledger) = look(patient.host, &processes) else { return Vec::new() };
-    vec![orphans(patient, ledger.leases()), elsewhere(&processes, ledger.leases())]
+    vec![conflicts(ledger.leases()), orphans(patient, ledger.leases()), elsewhere(&processes, ledger.leases())]
 }
 
 /// runc's `init` that nobody starts or deletes holds its container's chips (a killed shim leaves it).
@@ -29,6 +29,21 @@ fn orphans(patient: &Patient<'_>, leases: &[Lease]) -> Finding {
                 if lease.root.is_empty() { "/run/runc" } else { &lease.root },
                 lease.container
             ),
+        ),
+    }
+}
+
+/// Chips that were given by hand and are somebody else's, too.
+fn conflicts(leases: &[Lease]) -> Finding {
+    let pairs = leases.iter().enumerate().flat_map(|(at, one)| leases.iter().skip(at + 1).map(move |other| (one, other)));
+    let both = |(one, other): &(&Lease, &Lease)| one.chips.intersection(other.chips);
+    let shared = |(one, other): &(&Lease, &Lease)| one.mode == Mode::Shared && other.mode == Mode::Shared;
+    match pairs.filter(|pair| !shared(pair)).find(|pair| !both(pair).is_empty()) {
+        None => Finding::good("conflicts", "no chip was given to two containers"),
+        Some(pair) => Finding::note(
+            "conflicts",
+            format!("{} and {} both have {}", pair.0.called(), pair.1.called(), both(&pair).named("chip")),
+            "end one of them; with manual-devices = \"exclusive\" whoever is given a chip by hand that somebody has is refused",
         ),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::{Display, Write as _};
 
+use super::table::{conflict, holders};
 use super::{LeaseReport, Report, State};
 
 /// Each state that a chip can be in.
@@ -67,6 +68,8 @@ pub(super) fn page(report: &Report) -> String {
         })
     });
     page.gauge("chip_lease", "A chip and a container that has it, always 1.", chips);
+    let conflicts = report.chips.iter().filter(|chip| conflict(report, &holders(report, chip))).count();
+    page.gauge("conflicts", "Chips that more than one container has, against each other.", [(vec![], conflicts)]);
     let leases = || report.leases.iter();
     page.gauge("lease_chips", "Chips of a live lease.", leases().map(|lease| (lease.labels(), lease.chips.len())));
     let cores = leases().map(|lease| (lease.labels(), report.cores_of(lease)));

@@ -96,13 +96,13 @@ pub(in crate::cli) fn picture(report: &Report, inventory: &Inventory, paint: Pai
 }
 
 /// Which leases a chip is in, by position.
-fn holders(report: &Report, chip: &ChipReport) -> Vec<usize> {
+pub(super) fn holders(report: &Report, chip: &ChipReport) -> Vec<usize> {
     let Some(id) = ChipId::new(chip.id) else { return Vec::new() };
     report.leases.iter().enumerate().filter(|(_, lease)| lease.chips.contains(id)).map(|(position, _)| position).collect()
 }
 
 /// Do these leases contradict each other?
-fn conflict(report: &Report, holders: &[usize]) -> bool {
+pub(super) fn conflict(report: &Report, holders: &[usize]) -> bool {
     holders.len() > 1 && !holders.iter().all(|holder| report.leases.get(*holder).is_some_and(LeaseReport::is_shared))
 }
 
