@@ -1,8 +1,7 @@
-//! `neuron-ctk cdi`: a document by CDI's own schema.
+//! `neuron-ctk cdi`, pinned; CDI's own schema reads it in tests/cdi.
 
 use std::fs;
 
-use container_device_interface::{schema, spec};
 use serde_json::{Value, json};
 
 use crate::host::{FakeHost, listing};
@@ -25,19 +24,18 @@ fn the_chips_are_devices_by_name() {
     let devices = [device("0", &[0]), device("1", &[1]), device("3", &[3]), device("all", &[0, 1, 3])];
     let expected = json!({"cdiVersion": "0.5.0", "kind": "aws.amazon.com/neuron", "devices": devices});
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), expected);
-    schema::validate_builtin(&output.stdout).unwrap();
 }
 
 #[test]
-fn the_document_is_written_whole_and_cdis_own_library_takes_it() {
+fn the_document_is_written_whole() {
     let host = FakeHost::trn1();
     let file = host.folder().join("cdi/aws.amazon.com-neuron.json");
     for _ in 0..2 {
         let output = host.ctk(&["cdi", "--output", file.to_str().unwrap()]);
         assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]));
     }
-    let devices = spec::read_spec(&file, 0).unwrap().validate().unwrap();
-    assert_eq!(devices.len(), 17);
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["devices"].as_array().unwrap().len(), 17);
 }
 
 #[test]
