@@ -17,7 +17,6 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::status::{self, Report, table};
 use crate::picture::{Paint, letter, painted};
-use crate::topology::instance_type;
 use crate::words::count;
 use stage::{Asks, Stage};
 
@@ -40,7 +39,7 @@ pub(super) struct Demo {
 impl Demo {
     /// Plays the story.
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let row = instance_type(&self.kind).with_context(|| super::simulate::unknown(&self.kind))?;
+        let row = super::simulate::row_of(&self.kind)?;
         let interrupted = on_interrupt()?;
         let stage = Stage::new(&row)?;
         let pause = Duration::from_secs(if self.fast { 0 } else { 3 });

@@ -36,7 +36,7 @@ pub(super) struct Simulate {
 impl Simulate {
     /// Makes the host, and says what to do with it.
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let mut row = instance_type(&self.kind).with_context(|| unknown(&self.kind))?;
+        let mut row = row_of(&self.kind)?;
         if let Some(chips) = self.chips {
             row.chips = chips;
             row.links = Links::Ring;
@@ -63,9 +63,10 @@ fn make_empty(dir: &Path) -> Result<()> {
 }
 
 /// What is said of a type that has no chips.
-pub(super) fn unknown(kind: &str) -> String {
-    let known: Vec<_> = instance_types().into_iter().map(|row| row.name).collect();
-    format!("{} is no instance type with Neuron chips: {}", crate::words::quoted(kind), known.join(", "))
+/// The instance type of this name.
+pub(super) fn row_of(kind: &str) -> Result<InstanceType> {
+    let known = || instance_types().into_iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    instance_type(kind).with_context(|| format!("{} is no instance type with Neuron chips: {}", crate::words::quoted(kind), known()))
 }
 
 /// Writes the host; says what its nodes are.

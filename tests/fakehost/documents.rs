@@ -6,12 +6,17 @@ use std::fs;
 use std::path::Path;
 
 /// What stands before a sentence in the sources, and whether it follows at once.
-const MARKS: [(&str, bool); 8] = [
+const MARKS: [(&str, bool); 13] = [
     ("#[error(", true),
     ("bail!(", true),
     ("anyhow!(", true),
     (".context(", true),
     ("with_context(||", false),
+    ("custom(format!(", true),
+    ("Err(format!(", true),
+    ("Missing(format!(", true),
+    ("Unhealthy(", true),
+    ("Unhealthy(format!(", true),
     ("said = ", true),
     ("said = || format!(", true),
     ("ensure!(", false),
