@@ -157,7 +157,11 @@ impl Serving<'_> {
         let request = request::read(peek, self.call.loaded.settings.accept_env).map_err(|error| self.refused(error.into()))?;
         let asks = request.is_some();
         match self.ask(peek, request) {
-            Ok(None) => {}
+            Ok(None) => {
+                for note in request::ignored(peek, self.call.loaded.settings.accept_env) {
+                    info!("{}: gets no chips: {note}", self.name());
+                }
+            }
             Ok(Some((ask, inventory))) => match self.grant(&ask, &inventory, peek, tree, bore) {
                 Err(error) if ask.is_adopted() => warn!("{}: its chips are not recorded as taken: {error:#}", self.name()),
                 granted => return granted.map_err(|error| self.refused(error)),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::host::{FakeHost, listing};
-use crate::specs::{asking, given, plain};
+use crate::specs::{annotated, asking, given, plain};
 
 /// What `plan` with these arguments ends with, says and shows.
 fn plan(host: &FakeHost, args: &[&str]) -> (Option<i32>, String, String) {
@@ -188,6 +188,10 @@ fn what_only_looks_like_a_request_is_named() {
         assert!(shown.starts_with("request   none: "), "{shown}");
         assert!(shown.contains(&format!("\nnote      {note}\n")), "{shown}");
     }
+    // Of a container that is started so the log says it.
+    host.begin("c1", &annotated(&[("aws.amazon.com/neurons", "2")]));
+    let note = " c1: gets no chips: the annotation \"aws.amazon.com/neurons\" is not known: did you mean aws.amazon.com/neuron?\n";
+    assert!(host.log().ends_with(note), "{}", host.log());
     host.settings("");
     let (_, shown, _) = plan(&host, &["--annotation", "aws.amazon.com/neuron=2", "--env", "AWS_NEURON_VISIBLE_DEVICES=0"]);
     assert!(shown.contains("AWS_NEURON_VISIBLE_DEVICES is not heeded: the annotation wins"), "{shown}");
