@@ -3,6 +3,8 @@
 //! Reads sysfs, `/dev` and DMI under the roots; writes nothing. Each file format has a pure `parse_` twin. The roots are the only
 //! thing that tests replace: `host-root` moves all of them but `/proc` and `/etc`.
 
+mod efa;
+
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Stat};
 
 use crate::chip::{Chip, ChipId, ChipSet, DeviceNumber, Health, HostNode, Inventory};
-use crate::grant::{Device, EFA_FOLDER, EFA_NAME, Node};
 use crate::kernel::{self, Folder, Limit};
 use crate::settings::Settings;
 use crate::topology::{self, InstanceType, Links};
@@ -118,8 +119,9 @@ impl Host {
             let folder = id.node_name();
             let stat = nodes.as_ref().map(|nodes| nodes.stat(&folder));
             let seen = matches!(&stat, Ok(Ok(stat)) if is_node(stat) && number_of(stat.st_rdev) == base.of_minor(id.index()));
-            let number = if in_order && seen { base.of_minor(id.index()) } else { number_in(class, &folder)? };
             let mut health = ready(class, &folder);
+            let vanished = matches!(health, Health::Missing(_));
+            let number = if in_order && seen || vanished { base.of_minor(id.index()) } else { number_in(class, &folder)? };
             let node = match stat {
                 Ok(Ok(stat)) => self.node(&stat, number),
                 Ok(Err(error)) => Err(format!(": {error}")),
@@ -130,30 +132,6 @@ impl Host {
             Ok(Chip { id, number, cores, linked, architecture: name.clone(), health, node })
         };
         ids.iter().copied().map(chip).collect()
-    }
-
-    /// The nodes of the Elastic Fabric Adapters, under the names that they have on the host; none where there are none.
-    ///
-    /// # Errors
-    /// What is there cannot be read.
-    pub fn efa_nodes(&self) -> Result<Vec<Node>> {
-        let folder = match Folder::open(&self.dev.join(EFA_FOLDER)) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(&self.dev.join(EFA_FOLDER), error)),
-        };
-        let entries = kernel::entries(&folder).map_err(|error| unreadable(&folder.path, error))?;
-        let mut nodes = Vec::new();
-        for (name, _) in entries {
-            let Some(index) = name.to_str().ok().and_then(|name| name.strip_prefix(EFA_NAME)?.parse().ok()) else { continue };
-            let (device, name) = (Device::Efa(index), format!("{EFA_NAME}{index}"));
-            let stat = folder.stat(&name).map_err(|error| unreadable(&folder.path.join(&name), error))?;
-            if is_node(&stat) {
-                nodes.push(Node { device, path: format!("/dev/{}", device.node_name()), number: number_of(stat.st_rdev), host: host_node(&stat) });
-            }
-        }
-        nodes.sort_unstable_by_key(|node| node.number.minor);
-        Ok(nodes)
     }
 
     /// Drivers without sysfs: the nodes themselves.
