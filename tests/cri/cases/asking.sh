@@ -82,7 +82,7 @@ a_request_that_does_not_fit_is_the_error_of_start_and_fits_later() {
     pod second neuron=8
     create second main 'exec sleep 1000'
     start second main
-    local held="asked for 8 Neuron chips, 4 of 16 are free: 0-11 held by ${ID[first/main]:0:12}"
+    local held="asked for 8 Neuron chips, 4 of 16 are free: 0-11 held by default/first/main"
     refused second main "$held" "neuron-ctk status"
     equal "chips of the refused" none "$(chips_of second main)"
     # The kubelet makes the container anew, in the same sandbox.

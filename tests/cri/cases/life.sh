@@ -7,7 +7,7 @@ _holds() {
     pod asks neuron=1
     create asks main 'exec sleep 1000'
     start asks main
-    refused asks main "asked for 1 Neuron chip, 0 of 16 are free: 0-15 held by ${ID[first/main]:0:12}"
+    refused asks main "asked for 1 Neuron chip, 0 of 16 are free: 0-15 held by default/first/main"
     cri remove-pod "${ID[asks]}"
 }
 

@@ -20,11 +20,11 @@ nodes_of_a_device_plugin_are_adopted_and_given_to_nobody_else() {
     pod all neuron=16
     create all main 'exec sleep 1000'
     start all main
-    refused all main "asked for 16 Neuron chips, 14 of 16 are free: 4-5 " "${ID[plugin/main]:0:12}"
+    refused all main "asked for 16 Neuron chips, 14 of 16 are free: 4-5 " "default/plugin/main"
     pod four neuron=id:4
     create four main 'exec sleep 1000'
     start four main
-    refused four main "chip 4" "${ID[plugin/main]:0:12}"
+    refused four main "chip 4" "default/plugin/main"
 
     kill_and_wait "$(pid plugin main)"
     nobody_has_chips "after the plugin's container was killed"
