@@ -160,7 +160,7 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
     let Claimant { settings, host, .. } = case.claimant;
     let processes = Processes::new(&host.proc)?;
     let oneself = entitled(host, &processes)?;
-    let unused = |inventory| without_used(case, &processes, inventory);
+    let unused = |inventory| case.unused(&processes, inventory);
     let patience = case.ask.wait().min(settings.wait_limit);
     let mut place: Option<Place<'_>> = None;
     let mut inventory = unused(Cow::Borrowed(case.inventory))?;
@@ -211,10 +211,25 @@ pub fn claim(case: &Case<'_>) -> Result<Claim> {
     }
 }
 
+impl Case<'_> {
+    /// As [`without_used`], but for who only has recorded what it was given.
+    fn unused<'a>(&self, processes: &Processes, inventory: Cow<'a, Inventory>) -> Result<Cow<'a, Inventory>> {
+        let Claimant { settings, host, .. } = self.claimant;
+        if self.ask.is_adopted() { Ok(inventory) } else { without_used(host, settings, processes, inventory) }
+    }
+}
+
 /// The inventory with those chips marked that somebody uses outside this tool; never under the lock, for it is a walk over `/proc`.
-fn without_used<'a>(case: &Case<'_>, processes: &Processes, inventory: Cow<'a, Inventory>) -> Result<Cow<'a, Inventory>> {
-    let Claimant { settings, host, .. } = case.claimant;
-    if !settings.avoid_unclaimed || case.ask.is_adopted() || !driver_is_used(host) {
+///
+/// # Errors
+/// Who uses them cannot be told.
+pub fn without_used<'a>(
+    host: &Host,
+    settings: &Settings,
+    processes: &Processes,
+    inventory: Cow<'a, Inventory>,
+) -> Result<Cow<'a, Inventory>> {
+    if !settings.avoid_unclaimed || !driver_is_used(host) {
         return Ok(inventory);
     }
     let leased = look(host, processes)?.leased();
@@ -248,7 +263,7 @@ pub fn plan(case: &Case<'_>) -> Result<Claim> {
     let processes = Processes::new(&case.claimant.host.proc)?;
     let oneself = entitled(case.claimant.host, &processes)?;
     let ledger = look(case.claimant.host, &processes)?;
-    let inventory = without_used(case, &processes, Cow::Borrowed(case.inventory))?;
+    let inventory = case.unused(&processes, Cow::Borrowed(case.inventory))?;
     (Case { inventory: &inventory, ..*case }).decide(&Turn { ledger: &ledger, oneself: &oneself, processes: &processes, waiter: None })
 }
 

@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::chip::ChipSet;
 use crate::cores::{CoreRun, Share};
 use crate::select::Held;
-use crate::words::short_container;
+use crate::words::{called, short_container};
 pub use holder::{Holder, Life, Seen};
 
 /// The version of the ledger's format that this program writes.
@@ -121,7 +121,7 @@ impl Waiter {
     /// The container, for people.
     #[must_use]
     pub fn called(&self) -> String {
-        short_container(self.name.as_deref().unwrap_or(&self.container))
+        called(self.name.as_deref(), &self.container)
     }
 }
 
@@ -129,7 +129,7 @@ impl Lease {
     /// The container, for people.
     #[must_use]
     pub fn called(&self) -> String {
-        short_container(self.name.as_deref().unwrap_or(&self.container))
+        called(self.name.as_deref(), &self.container)
     }
 
     /// What it holds of chips that it shares.
@@ -139,8 +139,9 @@ impl Lease {
         Some(Share { cores, lnc: self.lnc.unwrap_or(1) })
     }
 
-    /// Can both not be live at once (I1)?
-    fn clashes(&self, other: &Self) -> bool {
+    /// Can both not be live at once (I1)? Only what somebody else gave (an adopted lease) does it.
+    #[must_use]
+    pub fn clashes(&self, other: &Self) -> bool {
         if self.chips.intersection(other.chips).is_empty() {
             return false;
         }

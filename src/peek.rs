@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::chip::DeviceNumber;
 use crate::document::part;
-use crate::words::quoted;
+use crate::words::{is_made_up, quoted};
 
 /// The annotation that holds the lease of a spec that this tool has edited.
 pub const LEASE_ANNOTATION: &str = "neuron-container-runtime.lease";
@@ -138,8 +138,7 @@ impl Peek {
             Some(format!("{namespace}/{pod}/{container}"))
         };
         // Whoever starts a container by runc chose its id, and that is its name.
-        let made_up = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let chosen = || self.hostname.as_deref().filter(|name| made_up && !name.is_empty() && !id.starts_with(name));
+        let chosen = || self.hostname.as_deref().filter(|name| is_made_up(id) && !name.is_empty() && !id.starts_with(name));
         let name = pod().or_else(|| self.annotation(NERDCTL_NAME).or_else(chosen).map(str::to_owned))?;
         (name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())).then_some(name)
     }
@@ -371,6 +370,8 @@ mod tests {
         ] {
             assert_eq!(peek(text).called(id).as_deref(), called, "{text}");
         }
+        let long = format!(r#"{{"annotations":{{"nerdctl/name":"{}"}}}}"#, "x".repeat(LONGEST_NAME + 1));
+        assert_eq!(peek(&long).called(id), None);
         let runcs = r#"{"hostname":"runc","linux":{"namespaces":[{"type":"network"}]}}"#;
         assert_eq!(peek(runcs).called("train-1"), None, "a name that its starter gave it");
     }

@@ -3,6 +3,7 @@
 //! Writes the sysfs file `reset` of a chip, and the ledger. The driver begins only where no process has the chip open
 //! (neuron_cdev.c, `driver_reset_store`), and does not say so.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 
 use crate::chip::{ChipId, ChipSet, Health, Inventory};
-use crate::claim::{entitled, lock_and_reap, look, random_id};
+use crate::claim::{entitled, lock_and_reap, look, random_id, without_used};
 use crate::host::{Host, parse_reset};
 use crate::kernel;
 use crate::lease::{Lease, Ledger, Mode, State};
@@ -19,7 +20,6 @@ use crate::process::Processes;
 use crate::request::Want;
 use crate::select::{Policy, Shortage, select};
 use crate::settings::Settings;
-use crate::users::users;
 
 /// Takes a lease on these chips for as long as this process lives. They may be ill or reserved.
 ///
@@ -62,13 +62,11 @@ pub fn holdable(host: &Host, settings: &Settings, chips: ChipSet) -> Result<()> 
     Ok(free(&look(host, &processes)?, &inventory, chips)?)
 }
 
-/// The chips of this host, as if those that are ill were well; with those that somebody uses outside this tool.
+/// The chips of this host, as if those that are ill were well, but for those that somebody uses outside this tool.
 fn inventory(host: &Host, settings: &Settings, processes: &Processes) -> Result<Inventory> {
     let mut inventory = host.discover()?;
     inventory.chips.iter_mut().for_each(|chip| chip.health = Health::Ready);
-    let users = users(host, &inventory, &settings.observers)?;
-    users.mark(&mut inventory, look(host, processes)?.leased());
-    Ok(inventory)
+    Ok(without_used(host, settings, processes, Cow::Owned(inventory))?.into_owned())
 }
 
 fn free(ledger: &Ledger, inventory: &Inventory, chips: ChipSet) -> Result<(), Shortage> {

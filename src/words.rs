@@ -77,9 +77,8 @@ pub fn json_string(text: &str) -> String {
 /// A container's name as people know it: Docker's 64 hex digits are cut to the 12 that `docker ps` shows.
 #[must_use]
 pub fn short_container(name: &str) -> String {
-    let hex = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     let mut short = String::new();
-    for c in name.chars().take(if hex { 12 } else { usize::MAX }) {
+    for c in name.chars().take(if is_made_up(name) { 12 } else { usize::MAX }) {
         if harmless(c) {
             short.push(c);
         } else {
@@ -87,6 +86,18 @@ pub fn short_container(name: &str) -> String {
         }
     }
     short
+}
+
+/// Is this an id that Docker, containerd's CRI plugin or Podman made up, 64 hex digits? Any other is its starter's own word.
+#[must_use]
+pub fn is_made_up(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A container as people know it: by its name where it has one, else by its id.
+#[must_use]
+pub fn called(name: Option<&str>, id: &str) -> String {
+    short_container(name.unwrap_or(id))
 }
 
 /// Neither a control character nor one that reorders or hides text on a terminal.

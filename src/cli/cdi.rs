@@ -33,6 +33,9 @@ impl Cdi {
             .context("this host has no Neuron chip to describe: load the driver (aws-neuronx-dkms), then once more")?;
         let text = serde_json::to_string_pretty(&document)? + "\n";
         let Some(path) = &self.output else { return Ok(out.write_all(text.as_bytes())?) };
+        // Here, for a folder that `configure` makes is marked as one that its --remove takes away.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.map_or(Ok(()), std::fs::create_dir_all).with_context(|| format!("{} cannot be made", path.display()))?;
         let file = TextFile::read(path)?;
         file.write(&Change { after: Some(text), copy: Copy::Stay, replaces: None })?;
         writeln!(out, "{}: written; write it again when chips come or go", path.display())?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_mangen::Man;
 
@@ -44,14 +44,14 @@ impl ManPage {
         }
         let names = || pages.iter().map(|page| &*page.name).collect::<Vec<_>>().join(", ");
         let page = pages.iter().find(|page| page.name == self.page);
-        ensure!(page.is_some(), "there is no page {}: there are {}", crate::words::quoted(&self.page), names());
-        Ok(page.map_or(Ok(()), |page| out.write_all(&page.text))?)
+        let page = page.with_context(|| format!("there is no page {}: there are {}", crate::words::quoted(&self.page), names()))?;
+        Ok(out.write_all(&page.text)?)
     }
 }
 
 fn pages(command: &Command) -> Result<Vec<Page>> {
     let mut all = vec![page(command.clone())?, page(wrapper())?, page(hook())?];
-    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = format!("{}-{}", command.get_name(), verb.get_name());
         // As it is typed, with what stands before every verb.
         let mut verb = verb.clone().bin_name(format!("{} {}", command.get_name(), verb.get_name()));
@@ -65,7 +65,7 @@ fn pages(command: &Command) -> Result<Vec<Page>> {
 
 fn page(command: Command) -> Result<Page> {
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
-    let more = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string).unwrap_or_default();
+    let more = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let verbs = command.get_subcommands().any(|verb| !verb.is_hide_set());
     let options = command.get_arguments().next().is_some();
     let mut text = Vec::new();
@@ -113,45 +113,43 @@ fn escaped(text: &str) -> String {
         .join("\n")
 }
 
-/// The wrapper's command line is the low-level runtime's; this is for its page only.
-fn wrapper() -> Command {
-    Command::new("neuron-container-runtime")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("OCI runtime that gives containers AWS Neuron chips, in front of runc or crun")
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .override_usage("neuron-container-runtime [OPTION...] COMMAND [ARGUMENT...]")
-        .long_about(
-            "Stands in front of runc or crun, and takes the same arguments. Where a container asks for Neuron chips, \
-             `create` and `run` find free ones, write a lease down, edit the bundle's config.json and become the low-level runtime; `exec` gives \
-             further processes of such a container the same variables and capability. Every other command, and every container that asks for nothing, goes through as it is.\n\n\
-             A container asks by the annotation aws.amazon.com/neuron (a count, all, any:N, id:LIST, none), by aws.amazon.com/neuroncore (a number of NeuronCores), or by the variables \
-             AWS_NEURON_VISIBLE_DEVICES and AWS_NEURON_CORES. aws.amazon.com/neuron.wait says how long it may wait for chips.",
-        )
-        .after_long_help(
-            "Environment:\n  NEURON_SETTINGS   another file of settings\n  NEURON_HOST_ROOT  a folder that stands for the host, as neuron-ctk simulate makes it\n\n\
-             Files:\n  /etc/neuron-container-runtime/config.toml  settings\n  /run/neuron-container-runtime/             lock and ledger\n  \
-             /var/log/neuron-container-runtime.log      decisions, warnings, refusals\n\n\
-             Example:\n  docker run --runtime neuron --annotation aws.amazon.com/neuron=2 IMAGE\n\n\
-             See also:\n  neuron-ctk(8), neuron-container-hook(8), runc(8), crun(1)",
-        )
+/// What a face's page is made of that takes no help flag: its command line is a runtime's, or a hook's.
+fn face(name: &'static str, about: &'static str, usage: &'static str, long: &'static str, more: &'static str) -> Command {
+    Command::new(name).about(about).override_usage(usage).long_about(long).after_help(more).disable_help_flag(true)
 }
 
-/// The same for the hook.
+fn wrapper() -> Command {
+    face(
+        "neuron-container-runtime",
+        "OCI runtime that gives containers AWS Neuron chips, in front of runc or crun",
+        "neuron-container-runtime [OPTION...] COMMAND [ARGUMENT...]",
+        "Stands in front of runc or crun, and takes the same arguments. Where a container asks for Neuron chips, `create` and `run` find free \
+         ones, write a lease down, edit the bundle's config.json and become the low-level runtime; `exec` gives further processes of such a \
+         container the same variables and capability. Every other command, and every container that asks for nothing, goes through as it is.\n\n\
+         A container asks by the annotation aws.amazon.com/neuron (a count, all, any:N, id:LIST, none), by aws.amazon.com/neuroncore (a number \
+         of NeuronCores), or by the variables AWS_NEURON_VISIBLE_DEVICES and AWS_NEURON_CORES. aws.amazon.com/neuron.wait says how long it may \
+         wait for chips.",
+        "Environment:\n  NEURON_SETTINGS   another file of settings\n  NEURON_HOST_ROOT  a folder that stands for the host\n\n\
+         Files:\n  /etc/neuron-container-runtime/config.toml  settings\n  /run/neuron-container-runtime/             lock and ledger\n  \
+         /var/log/neuron-container-runtime.log      decisions, warnings, refusals\n\n\
+         Example:\n  docker run --runtime neuron --annotation aws.amazon.com/neuron=2 IMAGE\n\n\
+         See also:\n  neuron-ctk(8), neuron-container-hook(8), runc(8), crun(1)",
+    )
+}
+
 fn hook() -> Command {
-    Command::new("neuron-container-hook")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("OCI hook that ties a container's AWS Neuron chips to its own process")
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .override_usage("neuron-container-hook createRuntime|prestart|precreate [--settings FILE] [--host-root DIR]")
-        .long_about(
-            "Called by the low-level runtime, by the entry that neuron-container-runtime puts into config.json: checks that the container's /dev has \
-             the chips that were granted and no others, and makes the container's first process the lease's holder. What does not fit stops the container.\n\n\
-             Called by Podman's hooks.d as precreate, it reads a container's spec, claims what that asks for, and writes the edited spec. As createRuntime or prestart without a lease it stops a container \
-             that asks for chips and that nobody prepared.",
-        )
-        .after_long_help("Example:\n  neuron-ctk configure podman   enters it into Podman's files\n\nSee also:\n  neuron-ctk(8), neuron-container-runtime(8), oci-hooks(5)")
+    face(
+        "neuron-container-hook",
+        "OCI hook that ties a container's AWS Neuron chips to its own process",
+        "neuron-container-hook createRuntime|prestart|precreate [--settings FILE] [--host-root DIR]",
+        "Called by the low-level runtime, by the entry that neuron-container-runtime puts into config.json: checks that the container's /dev \
+         has the chips that were granted and no others, and makes the container's first process the lease's holder. What does not fit stops \
+         the container.\n\n\
+         Called by Podman's hooks.d as precreate, it reads a container's spec, claims what that asks for, and writes the edited spec. As \
+         createRuntime or prestart without a lease it stops a container that asks for chips and that nobody prepared.",
+        "Example:\n  neuron-ctk configure podman   enters it into Podman's files\n\n\
+         See also:\n  neuron-ctk(8), neuron-container-runtime(8), oci-hooks(5)",
+    )
 }
 
 #[cfg(test)]

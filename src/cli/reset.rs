@@ -64,7 +64,7 @@ impl Reset {
         let mut progress = Progress::new(chips);
         let mut waiting = chips;
         let mut began = ChipSet::EMPTY;
-        while !waiting.is_empty() {
+        loop {
             for chip in waiting.iter() {
                 match health(host, chip)? {
                     Health::Ready if began.contains(chip) => {
@@ -82,7 +82,7 @@ impl Reset {
                 }
             }
             if waiting.is_empty() {
-                break;
+                return Ok(());
             }
             if begun.elapsed() >= self.limit {
                 bail!(
@@ -94,7 +94,6 @@ impl Reset {
             progress.show(waiting, begun.elapsed());
             sleep(LOOK_AGAIN);
         }
-        Ok(())
     }
 }
 

@@ -62,7 +62,6 @@ fn make_empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is said of a type that has no chips.
 /// The instance type of this name.
 pub(super) fn row_of(kind: &str) -> Result<InstanceType> {
     let known = || instance_types().into_iter().map(|row| row.name).collect::<Vec<_>>().join(", ");

@@ -22,7 +22,7 @@ use crate::picture::Paint;
 use crate::process::Processes;
 use crate::settings::Settings;
 use crate::users::{User, users};
-use crate::words::short_container;
+use crate::words::called;
 
 /// Show the chips of this host and who holds them
 #[derive(Debug, Args)]
@@ -159,6 +159,10 @@ enum State {
 }
 
 impl State {
+    /// All of them, the best first.
+    const ALL: [Self; 8] =
+        [Self::Free, Self::Held, Self::Shared, Self::Adopted, Self::Unclaimed, Self::Reserved, Self::Unhealthy, Self::Missing];
+
     fn word(self) -> &'static str {
         match self {
             Self::Missing => "missing",
@@ -270,7 +274,7 @@ impl ChipReport {
 impl LeaseReport {
     /// The container, for people.
     pub(super) fn called(&self) -> String {
-        short_container(self.name.as_deref().unwrap_or(&self.container))
+        called(self.name.as_deref(), &self.container)
     }
 
     pub(super) fn chips(&self) -> ChipSet {

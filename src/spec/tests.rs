@@ -185,6 +185,33 @@ fn every_real_spec_comes_back_byte_for_byte() {
 }
 
 /// Of any length and precision. (An exponent keeps its value; serde_json spells it `1e+3`. No engine writes one.)
+/// The kernel's major of verbs is 231 (devices.txt); a privileged container carries all of the host's nodes.
+#[test]
+fn a_fabric_adapter_comes_and_goes_by_itself() {
+    let number = |minor| DeviceNumber { major: 231, minor };
+    let adapter = Node { device: Device::Efa(1), path: "/dev/infiniband/uverbs1".into(), number: number(193), ..node(4, "") };
+    let other = serde_json::json!({"path": "/dev/infiniband/uverbs7", "type": "c", "major": 231, "minor": 199});
+    for delivery in [Delivery::Devices, Delivery::Mounts] {
+        let before = serde_json::json!({"mounts": [{"destination": "/dev", "type": "tmpfs"}], "linux": {"devices": [other]}});
+        let mut edit = Edit { only_these: true, ..edit(delivery) };
+        edit.nodes.push(adapter.clone());
+        let mut spec = before.clone();
+        apply(&mut spec, &edit).unwrap();
+        let paths = |list: &Value, key: &str| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
+        };
+        let nodes = ["/dev/neuron0", "/dev/neuron1", "/dev/infiniband/uverbs1"];
+        let (devices, mounts) = (paths(&spec["linux"]["devices"], "path"), paths(&spec["mounts"], "destination"));
+        match delivery {
+            Delivery::Mounts => assert_eq!((devices, &mounts[1..]), (vec!["/dev/infiniband/uverbs7".into()], &nodes.map(String::from)[..])),
+            _ => assert_eq!((&devices[1..], mounts.len()), (&nodes.map(String::from)[..], 1)),
+        }
+        assert!(spec["mounts"].as_array().unwrap().iter().skip(3).all(|mount| mount["source"] == "/dev/infiniband/uverbs1"));
+        revert(&mut spec).unwrap();
+        assert_eq!(spec.to_string(), before.to_string());
+    }
+}
+
 #[test]
 fn the_text_of_numbers_is_kept() {
     let text = r#"{"b":18446744073709551616,"c":1.0,"d":-0,"f":0.10,"linux":{"x":12345678901234567890123}}"#;

@@ -6,15 +6,35 @@ use std::os::unix::process::ExitStatusExt;
 use crate::host::{FakeHost, Fault};
 use crate::specs::{asking, given};
 
-const FAULTS: [(Fault, &str); 3] = [
-    (("it resets", |host| host.put(&host.path("sys/class/neuron_device/neuron4/reset"), "0\n")), "chip 4 is resetting"),
-    (("it is invalid", |host| host.put(&host.path("sys/class/neuron_device/neuron4/reset"), "2\n")), "chip 4 is invalid"),
-    (("it is gone", |host| fs::remove_file(host.path("sys/class/neuron_device/neuron4")).unwrap()), "chip 4 is gone from this host"),
+/// What happens, what stops a container for it, what is shown of it.
+const FAULTS: [(Fault, &str, &str); 4] = [
+    (
+        ("it resets", |host| host.put(&host.path("sys/class/neuron_device/neuron4/reset"), "0\n")),
+        "chip 4 is resetting",
+        "chip 4 is resetting",
+    ),
+    (
+        ("it is invalid", |host| host.put(&host.path("sys/class/neuron_device/neuron4/reset"), "2\n")),
+        "chip 4 is invalid",
+        "chip 4 is invalid",
+    ),
+    (
+        ("it is gone", |host| fs::remove_file(host.path("sys/class/neuron_device/neuron4")).unwrap()),
+        "chip 4 is gone from this host",
+        "chip 4 of c1 is gone from this host",
+    ),
+    (
+        ("what its link leads to is gone", |host| {
+            fs::remove_dir_all(host.path("sys/class/neuron_device/neuron4").canonicalize().unwrap()).unwrap();
+        }),
+        "chip 4 is gone from this host",
+        "neuron4 leads nowhere",
+    ),
 ];
 
 #[test]
 fn a_chip_that_breaks_between_claim_and_bind_stops_the_container() {
-    for ((fault, cause), said) in FAULTS {
+    for ((fault, cause), said, _) in FAULTS {
         let host = FakeHost::trn1();
         let running = host.start(&host.bundle("c1", &asking("id:4-5")), "c1", "hold-before-hook").wait_for_hold();
         cause(&host);
@@ -28,7 +48,7 @@ fn a_chip_that_breaks_between_claim_and_bind_stops_the_container() {
 
 #[test]
 fn a_container_with_chips_given_by_hand_starts_all_the_same() {
-    for ((fault, cause), said) in FAULTS {
+    for ((fault, cause), said, _) in FAULTS {
         let host = FakeHost::trn1();
         let spec = given(host.major(), &[("/dev/neuron4", 4)]);
         let running = host.start(&host.bundle("c1", &spec), "c1", "hold-before-hook").wait_for_hold();
@@ -40,13 +60,12 @@ fn a_container_with_chips_given_by_hand_starts_all_the_same() {
 
 #[test]
 fn a_chip_that_breaks_under_a_container_is_shown_and_granted_to_nobody() {
-    for ((fault, cause), said) in FAULTS {
+    for ((fault, cause), _, shown) in FAULTS {
         let host = FakeHost::trn1();
         let call = host.begin("c1", &asking("id:4-5"));
         cause(&host);
         let page = String::from_utf8(host.ctk(&["status"]).stdout).unwrap();
-        let said = said.replace("is gone", "of c1 is gone");
-        assert!(page.contains(&said), "{fault}: {page}");
+        assert!(page.contains(shown), "{fault}: {page}");
         host.refuses("c2", &asking("id:4"));
         // Its neighbour stays the container's; and when that ends, only the broken one is lost.
         assert!(host.refuses("c2", &asking("id:5")).contains("held by c1"));

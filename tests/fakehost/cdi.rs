@@ -34,6 +34,7 @@ fn the_document_is_written_whole() {
         let output = host.ctk(&["cdi", "--output", file.to_str().unwrap()]);
         assert_eq!((output.status.code(), output.stderr), (Some(0), vec![]));
     }
+    assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "no mark of configure's in the folder that was made");
     let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(written["devices"].as_array().unwrap().len(), 17);
 }

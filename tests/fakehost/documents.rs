@@ -77,7 +77,7 @@ fn walk(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         // The demo tells its own story.
-        if path.is_dir() && !path.ends_with("demo") {
+        if path.is_dir() && !path.ends_with("demo") && !path.ends_with("tests") {
             walk(&path, found);
         } else if path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs") && !path.ends_with("demo.rs") {
             sentences(&fs::read_to_string(path).unwrap(), found);

@@ -6,7 +6,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use serde_json::{Value, json};
 
 use crate::host::{FakeHost, skipped};
-use crate::specs::{asking, nodes, our_hooks};
+use crate::specs::{annotated, asking, nodes, our_hooks};
 
 /// A host of four chips and two adapters; the kernel's major of verbs is 231 (devices.txt), the first of them has minor 192.
 fn host_with_adapters(settings: &str) -> Option<FakeHost> {
@@ -58,6 +58,14 @@ fn less_than_every_chip_brings_none() {
     let Some(host) = host_with_adapters("efa = \"whole-host\"") else { return };
     let spec = host.begin("c1", &asking("3")).config();
     assert_eq!((nodes(&spec).len(), rules(&spec)), (3, vec![]));
+}
+
+#[test]
+fn parts_of_every_chip_bring_none() {
+    let Some(host) = host_with_adapters("efa = \"whole-host\"") else { return };
+    // Sixteen cores are all four chips, but others may have the next part of them.
+    let spec = host.begin("c1", &annotated(&[("aws.amazon.com/neuroncore", "16")])).config();
+    assert_eq!((nodes(&spec).len(), rules(&spec)), (4, vec![]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Finding, Patient};
 use crate::claim::look;
 use crate::kernel;
-use crate::lease::{Lease, Mode, State};
+use crate::lease::{Lease, State};
 use crate::process::Processes;
 
 pub(super) fn findings(patient: &Patient<'_>) -> Vec<Finding> {
@@ -35,14 +35,12 @@ fn orphans(patient: &Patient<'_>, leases: &[Lease]) -> Finding {
 
 /// Chips that were given by hand and are somebody else's, too.
 fn conflicts(leases: &[Lease]) -> Finding {
-    let pairs = leases.iter().enumerate().flat_map(|(at, one)| leases.iter().skip(at + 1).map(move |other| (one, other)));
-    let both = |(one, other): &(&Lease, &Lease)| one.chips.intersection(other.chips);
-    let shared = |(one, other): &(&Lease, &Lease)| one.mode == Mode::Shared && other.mode == Mode::Shared;
-    match pairs.filter(|pair| !shared(pair)).find(|pair| !both(pair).is_empty()) {
+    let mut pairs = leases.iter().enumerate().flat_map(|(at, one)| leases.iter().skip(at + 1).map(move |other| (one, other)));
+    match pairs.find(|(one, other)| one.clashes(other)) {
         None => Finding::good("conflicts", "no chip was given to two containers"),
-        Some(pair) => Finding::note(
+        Some((one, other)) => Finding::note(
             "conflicts",
-            format!("{} and {} both have {}", pair.0.called(), pair.1.called(), both(&pair).named("chip")),
+            format!("{} and {} both have {}", one.called(), other.called(), one.chips.intersection(other.chips).named("chip")),
             "end one of them; with manual-devices = \"exclusive\" whoever is given a chip by hand that somebody has is refused",
         ),
     }

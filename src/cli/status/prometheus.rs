@@ -8,10 +8,6 @@ use std::fmt::{Display, Write as _};
 use super::table::{conflict, holders};
 use super::{LeaseReport, Report, State};
 
-/// Each state that a chip can be in.
-const STATES: [State; 8] =
-    [State::Free, State::Held, State::Shared, State::Adopted, State::Unclaimed, State::Reserved, State::Unhealthy, State::Missing];
-
 /// A page under way.
 #[derive(Default)]
 struct Page(String);
@@ -42,12 +38,12 @@ pub(super) fn page(report: &Report) -> String {
     page.gauge("host_info", "The host, always 1.", [(host, 1)]);
     let in_state = |state: State| report.chips.iter().filter(move |chip| chip.state == state);
     let by_state = |state: State| vec![("state", state.word().to_owned())];
-    page.gauge("chips", "Neuron chips of this host, by state.", STATES.map(|state| (by_state(state), in_state(state).count())));
+    page.gauge("chips", "Neuron chips of this host, by state.", State::ALL.map(|state| (by_state(state), in_state(state).count())));
     let cores = |state| in_state(state).filter_map(|chip| chip.cores).sum::<u32>();
     page.gauge(
         "cores",
         "Physical NeuronCores of this host, by the state of their chips.",
-        STATES.map(|state| (by_state(state), cores(state))),
+        State::ALL.map(|state| (by_state(state), cores(state))),
     );
     let chips = report.chips.iter().map(|chip| {
         let labels = vec![("chip", chip.id.to_string()), ("device", chip.device.clone()), ("state", chip.state.word().to_owned())];
@@ -56,15 +52,8 @@ pub(super) fn page(report: &Report) -> String {
     page.gauge("chip_info", "A chip and its state, always 1.", chips);
     let chips = report.leases.iter().flat_map(|lease| {
         lease.chips.iter().map(|chip| {
-            (
-                vec![
-                    ("chip", chip.to_string()),
-                    ("lease", lease.id.clone()),
-                    ("container", lease.container.clone()),
-                    ("name", lease.called()),
-                ],
-                1,
-            )
+            let whose = [("lease", lease.id.clone()), ("container", lease.container.clone()), ("name", lease.called())];
+            ([("chip", chip.to_string())].into_iter().chain(whose).collect(), 1)
         })
     });
     page.gauge("chip_lease", "A chip and a container that has it, always 1.", chips);
