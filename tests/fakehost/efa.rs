@@ -53,6 +53,15 @@ fn every_chip_of_the_host_brings_its_adapters() {
     assert_eq!(bundle.spec(), unasked);
 }
 
+/// Only of the chips' driver has a container no device beside its grant.
+#[test]
+fn another_device_of_the_adapters_driver_stays() {
+    let Some(host) = host_with_adapters("efa = \"whole-host\"") else { return };
+    let mut spec = asking("all");
+    spec["linux"]["devices"] = json!([{"path": "/dev/verbs", "type": "c", "major": 231, "minor": 199, "fileMode": 438}]);
+    assert_eq!(nodes(&host.begin("c1", &spec).config()).len(), 7);
+}
+
 #[test]
 fn less_than_every_chip_brings_none() {
     let Some(host) = host_with_adapters("efa = \"whole-host\"") else { return };
